@@ -1,0 +1,65 @@
+# make            build               make check                     build and run the C tests
+# make DEV=1      warnings fatal      make SAN=address,undefined     a second build beside the first
+# make test       what ./test runs    make bench                     us and the peers, alternated
+# make fuzz       short fuzzing       make fresh                     ./run and ./test on a bare Debian 12
+NAME     := lockstep
+VERSION  := 0.1.0
+CC       ?= cc
+PREFIX   ?= /usr/local
+comma    := ,
+BUILD    := build/$(subst $(comma),-,$(or $(SAN),release))
+OPT      ?= $(if $(SAN),-O1,-O2)
+
+CPPFLAGS += -Isrc -Iinclude -I$(BUILD)/lists -include src/base/poison.h -DLOCKSTEP_VERSION='"$(VERSION)"'
+CFLAGS   += -std=c17 $(OPT) -g -fPIC -fopenmp -ffp-contract=fast -fno-math-errno -fno-trapping-math \
+            -fvisibility=hidden -MMD -MP -Wall -Wextra \
+            -Wshadow -Wvla -Wundef -Wstrict-prototypes -Wmissing-prototypes -Wformat=2
+CFLAGS   += $(if $(DEV),-Werror) \
+            $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
+LDFLAGS  += -fopenmp -Wl,--as-needed $(if $(SAN),-fsanitize=$(SAN))
+LDLIBS   += -ldnnl -ljansson -lz -lhwloc -lm -ldl -lpthread
+
+SOURCES  := $(filter-out src/cli/%,$(wildcard src/*/*.c src/*/*/*.c))
+CLI      := $(filter-out src/cli/main.c,$(wildcard src/cli/*.c))
+OBJECTS  := $(SOURCES:%.c=$(BUILD)/%.o)
+CLI_OBJECTS := $(CLI:%.c=$(BUILD)/%.o)
+SUPPORT  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c))
+TESTS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/*/test_*.c tests/*/*/test_*.c))
+
+all: $(BUILD)/$(NAME) $(BUILD)/liblockstep.so
+
+# The program exports the public names, so that a user's shared object finds them in it.
+$(BUILD)/$(NAME): $(BUILD)/src/cli/main.o $(CLI_OBJECTS) $(OBJECTS)
+	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ $(LDLIBS)
+$(BUILD)/liblockstep.so: $(OBJECTS)
+	$(CC) $(LDFLAGS) -shared -Wl,-soname,liblockstep.so.0 -o $@ $^ $(LDLIBS)
+$(BUILD)/tests/%: $(BUILD)/tests/%.o $(SUPPORT) $(CLI_OBJECTS) $(OBJECTS)
+	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ -lcmocka $(LDLIBS)
+$(BUILD)/%.o: %.c | lists
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+
+# One line per file of a kind; replaced only when the set of files changes.
+# $(call list,NAME,MACRO,files)
+define list
+$(BUILD)/lists/$(1).list: FORCE
+	@mkdir -p $$(@D)
+	@printf '$(2)(%s)\n' $$(basename $$(notdir $(3))) > $$@.new
+	@cmp -s $$@.new $$@ && rm $$@.new || mv $$@.new $$@
+lists: $(BUILD)/lists/$(1).list
+endef
+$(eval $(call list,models,MODEL,$(filter-out %/registry.c,$(wildcard src/models/*.c))))
+$(eval $(call list,ops,OP,$(filter-out %/registry.c %/kernel_%.c,$(wildcard src/ops/*.c))))
+$(eval $(call list,datasets,DATASET,$(wildcard src/data/sets/*.c)))
+$(eval $(call list,optimizers,OPTIMIZER,$(wildcard src/train/optimizers/*.c)))
+$(eval $(call list,commands,COMMAND,$(patsubst src/cli/cmd_%,%,$(wildcard src/cli/cmd_*.c))))
+
+check: $(TESTS)
+	@tools/check-layers src
+	@tools/run-tests $(TESTS)
+
+clean:
+	rm -rf build
+.PHONY: all check clean lists FORCE
+.SECONDARY:
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -1,0 +1,174 @@
+/* What a model file includes: the words a network is written in. A model is one constant
+ * `struct model`; its build function adds inputs, operations and outputs to a graph. The graph
+ * has no batch size, no memory layout and no buffers: plans add those later.
+ *
+ * A failed call returns a negative id and every later call passes it on, so a network reads as
+ * plain arithmetic; the first failure is reported once, with the name of its node. */
+#ifndef LOCKSTEP_MODEL_H
+#define LOCKSTEP_MODEL_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define LOCKSTEP_API __attribute__((visibility("default")))
+#else
+#define LOCKSTEP_API
+#endif
+
+enum { TENSOR_MAX_DIMS = 6, SHAPE_BATCH = -1 };
+
+enum dtype { DTYPE_F32, DTYPE_U8, DTYPE_I32, DTYPE_I64, DTYPE_STRING };
+
+/* Logical dimensions, outermost first; images are N, C, H, W whatever their storage. Only the
+ * first may be SHAPE_BATCH. */
+struct shape {
+    int ndim;
+    int64_t dim[TENSOR_MAX_DIMS];
+};
+
+struct graph;
+typedef int32_t value_id; /* an index: stays valid while the graph grows; negative: failed */
+
+enum init_kind {
+    INIT_DEFAULT,          /* the op's own habit: Glorot uniform for weights, zeros for biases */
+    INIT_ZEROS,
+    INIT_ONES,
+    INIT_CONSTANT,         /* value */
+    INIT_NORMAL,           /* standard deviation = value */
+    INIT_TRUNCATED_NORMAL, /* the same, redrawn outside two standard deviations, as TensorFlow */
+    INIT_VARIANCE_SCALING, /* truncated normal, variance value / fan-in, as TensorFlow */
+    INIT_HE_NORMAL,        /* normal, variance 2 / fan-in */
+    INIT_GLOROT_UNIFORM,   /* uniform, variance 2 / (fan-in + fan-out) */
+};
+
+struct initializer {
+    enum init_kind kind;
+    float value;
+};
+
+/* TensorFlow's SAME: as much padding as keeps ceil(size / stride), more of it behind. */
+enum padding { PADDING_VALID, PADDING_SAME, PADDING_EXPLICIT };
+
+struct conv2d_options {
+    int kernel;               /* both sides, unless the next two are given */
+    int kernel_height, kernel_width;
+    int stride;               /* 0 means 1 */
+    int dilation;             /* 0 means 1: no gaps */
+    int groups;               /* 0 means 1 */
+    enum padding padding;
+    int pad_before, pad_after; /* with PADDING_EXPLICIT, on both axes */
+    int no_bias;
+    struct initializer weights_init, bias_init;
+    const char *name;         /* of the node and the stem of its parameters; NULL: made up */
+};
+
+struct pool_options {
+    int kernel;
+    int stride;               /* 0 means the kernel's size */
+    enum padding padding;
+    int pad_before, pad_after;
+    const char *name;
+};
+
+struct dense_options {
+    int no_bias;
+    struct initializer weights_init, bias_init;
+    const char *name;
+};
+
+struct batch_norm_options {
+    float momentum;           /* of the running statistics; 0 means 0.9 */
+    float epsilon;            /* 0 means 1e-5 */
+    struct initializer scale_init;
+    const char *name;
+};
+
+struct loss_options {
+    float label_smoothing;
+    const char *name;
+};
+
+/* Pixels as tensors arrive from a client, [N, size, size, channels] in memory; the value is
+ * logical N, C, H, W. */
+LOCKSTEP_API value_id lockstep_image_input(struct graph *graph, int channels, int height,
+                                           int width);
+LOCKSTEP_API value_id lockstep_input(struct graph *graph, const char *name, enum dtype dtype,
+                                     struct shape shape);
+
+LOCKSTEP_API value_id lockstep_conv2d(struct graph *graph, value_id x, int channels,
+                                      struct conv2d_options options);
+LOCKSTEP_API value_id lockstep_dense(struct graph *graph, value_id x, int units,
+                                     struct dense_options options);
+LOCKSTEP_API value_id lockstep_batch_norm(struct graph *graph, value_id x,
+                                          struct batch_norm_options options);
+LOCKSTEP_API value_id lockstep_max_pool(struct graph *graph, value_id x,
+                                        struct pool_options options);
+LOCKSTEP_API value_id lockstep_avg_pool(struct graph *graph, value_id x,
+                                        struct pool_options options);
+LOCKSTEP_API value_id lockstep_global_avg_pool(struct graph *graph, value_id x);
+LOCKSTEP_API value_id lockstep_relu(struct graph *graph, value_id x);
+LOCKSTEP_API value_id lockstep_sigmoid(struct graph *graph, value_id x);
+LOCKSTEP_API value_id lockstep_add(struct graph *graph, value_id a, value_id b);
+LOCKSTEP_API value_id lockstep_concat(struct graph *graph, const value_id *values, int count);
+LOCKSTEP_API value_id lockstep_flatten(struct graph *graph, value_id x);
+LOCKSTEP_API value_id lockstep_dropout(struct graph *graph, value_id x, float rate);
+
+/* One loss per example, [N]; training minimises their mean over the global batch. */
+LOCKSTEP_API value_id lockstep_softmax_cross_entropy(struct graph *graph, value_id logits,
+                                                     value_id labels,
+                                                     struct loss_options options);
+LOCKSTEP_API value_id lockstep_sigmoid_cross_entropy(struct graph *graph, value_id logits,
+                                                     value_id labels,
+                                                     struct loss_options options);
+
+LOCKSTEP_API void lockstep_output(struct graph *graph, const char *name, value_id value);
+LOCKSTEP_API void lockstep_loss(struct graph *graph, value_id value);
+/* The usual end of a classifier: output "logits", input "label" ([N], int32), softmax
+ * cross-entropy as the loss. */
+LOCKSTEP_API void lockstep_classifier(struct graph *graph, value_id logits, float label_smoothing);
+
+#ifndef LOCKSTEP_NO_SHORT_NAMES
+#define image_input(graph, channels, size) lockstep_image_input(graph, channels, size, size)
+#define conv2d(graph, x, channels, ...) \
+    lockstep_conv2d(graph, x, channels, (struct conv2d_options){__VA_ARGS__})
+#define dense(graph, x, units, ...) \
+    lockstep_dense(graph, x, units, (struct dense_options){__VA_ARGS__})
+#define batch_norm(graph, x, ...) \
+    lockstep_batch_norm(graph, x, (struct batch_norm_options){__VA_ARGS__})
+#define max_pool(graph, x, ...) lockstep_max_pool(graph, x, (struct pool_options){__VA_ARGS__})
+#define avg_pool(graph, x, ...) lockstep_avg_pool(graph, x, (struct pool_options){__VA_ARGS__})
+#define global_avg_pool(graph, x) lockstep_global_avg_pool(graph, x)
+#define relu(graph, x) lockstep_relu(graph, x)
+#define sigmoid(graph, x) lockstep_sigmoid(graph, x)
+#define add(graph, a, b) lockstep_add(graph, a, b)
+#define flatten(graph, x) lockstep_flatten(graph, x)
+#define dropout(graph, x, rate) lockstep_dropout(graph, x, rate)
+#define classifier_output(graph, logits) lockstep_classifier(graph, logits, args->label_smoothing)
+#endif
+
+/* What a user may change about a network without writing another one. */
+struct model_args {
+    int classes;
+    int image_size;
+    int embedding_rows;
+    float label_smoothing;
+};
+
+/* One trainable network. Each file in models/ defines one, named model_<file name>; a user's
+ * shared object defines `model_user`. */
+struct model {
+    const char *name, *summary;
+    const char *dataset;      /* default for --data */
+    const char *recipe;       /* default optimizer, schedule and batch, as flags of `train` */
+    struct model_args defaults;
+    void (*build)(struct graph *graph, const struct model_args *args);
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif

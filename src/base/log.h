@@ -1,0 +1,11 @@
+/* Lines for the person running the program. Only cli/ and watch/ print; a library function that
+ * has something to say beside its result says it here, and the program decides where it goes. */
+#ifndef BASE_LOG_H
+#define BASE_LOG_H
+
+enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARNING, LOG_ERROR };
+
+void log_set_level(enum log_level lowest);      /* LOG_INFO unless told */
+void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,19 @@
+/* How many processors this process may use, and what they can do. */
+#ifndef BASE_THREADS_H
+#define BASE_THREADS_H
+
+#include <stdbool.h>
+
+/* Cores that the affinity mask and the cgroup's CPU quota allow (a quota of 1.5 gives 1),
+ * counting hardware threads of one core once. At least 1. */
+int threads_available(void);
+
+struct processor {
+    char name[64];
+    int sockets, cores, hardware_threads;    /* of the whole machine */
+    double quota_cores;                      /* of the cgroup; 0: none */
+    bool sse41, avx2, fma, avx512f, amx;
+};
+void processor_describe(struct processor *out);
+
+#endif

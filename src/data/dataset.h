@@ -1,0 +1,58 @@
+/* Random access to decoded examples. Each file in data/sets/ defines one kind, named
+ * dataset_<file name>. */
+#ifndef DATA_DATASET_H
+#define DATA_DATASET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tensor/tensor.h"
+
+struct error;
+struct dataset;                 /* each kind's own */
+
+enum { DATASET_MAX_FIELDS = 48 };
+
+enum dataset_split { SPLIT_TRAIN, SPLIT_EVALUATE };
+
+/* One input of the network as this dataset gives it; the shape has SHAPE_BATCH first and is the
+ * order in memory (images: N, H, W, C). */
+struct dataset_field {
+    const char *name;
+    enum dtype dtype;
+    struct shape shape;
+};
+
+/* What the network expects, so that synthetic data can have the model's own shapes and pictures
+ * the model's size. */
+struct dataset_request {
+    const char *path;           /* behind "KIND:", or NULL */
+    enum dataset_split split;
+    int64_t examples;           /* for kinds that draw; 0: the kind's own number */
+    uint64_t seed;              /* for kinds that draw */
+    int classes;
+    int field_count;
+    struct dataset_field fields[DATASET_MAX_FIELDS];
+};
+
+struct dataset_kind {
+    const char *name, *summary;
+    int (*open)(const struct dataset_request *request, struct dataset **out, struct error *err);
+    int64_t (*count)(const struct dataset *dataset);
+    /* The fields this dataset fills, in the order of `batch` below. */
+    int (*fields)(const struct dataset *dataset, const struct dataset_field **out);
+    /* Writes example `index` into row `row` of each tensor of the batch; `random` is the key of
+     * the random stream for augmentation. Called from several threads at once. */
+    int (*read)(struct dataset *dataset, int64_t index, uint64_t random, struct tensor *batch,
+                int row, struct error *err);
+    void (*close)(struct dataset *dataset);     /* accepts NULL */
+    bool cheap;                 /* reading is a copy: no loader threads wanted */
+};
+
+const struct dataset_kind *const *dataset_list(void);   /* NULL-terminated, generated */
+/* "KIND:PATH" or "KIND" taken apart; an unknown kind gets the nearest name offered. `*path` points
+ * into `spec` or is NULL. */
+int dataset_find(const char *spec, const struct dataset_kind **kind, const char **path,
+                 struct error *err);
+
+#endif

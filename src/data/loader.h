@@ -1,0 +1,51 @@
+/* Batches from a dataset, read ahead by threads. It deals in shards, not ranks: shard s of S gets
+ * rows s, s+S, ... of each global batch, so S shards together see each example of an epoch once.
+ * The order, and the random stream of each example, depend on (seed, epoch, index) alone, never
+ * on thread timing. For one thread at a time. */
+#ifndef DATA_LOADER_H
+#define DATA_LOADER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "data/dataset.h"
+
+struct loader;
+
+struct loader_options {
+    int batch;                  /* rows this shard gets per step */
+    int shard, shards;          /* 0 of 1 when alone */
+    int threads;                /* 0: read in loader_next itself */
+    int prefetch;               /* batches ready ahead; 0: a sensible number */
+    uint64_t seed;
+    bool shuffle;
+    /* false (training): epochs follow each other without an end and every batch is full, the
+     * rest of an epoch that fills no batch being left out; true (evaluation): one pass, the last
+     * batch may be short. */
+    bool single_pass;
+};
+
+struct loader_position {
+    int64_t epoch, step;        /* step within the epoch: all that a checkpoint needs */
+};
+
+struct batch {
+    struct tensor *fields;      /* in the dataset's order, `batch` rows each */
+    int field_count;
+    int rows;                   /* filled ones; the others are zero */
+};
+
+int loader_create(struct dataset *dataset, const struct dataset_kind *kind,
+                  const struct loader_options *options, struct loader **out, struct error *err);
+void loader_destroy(struct loader *loader);     /* accepts NULL; the dataset stays open */
+int64_t loader_steps_per_epoch(const struct loader *loader);
+void loader_seek(struct loader *loader, struct loader_position position);
+/* Of the batch that loader_next gives next. */
+struct loader_position loader_tell(const struct loader *loader);
+/* *batch stays valid until the next call. Fails with what the dataset said when an example cannot
+ * be read. At the end of a single pass: rows == 0. */
+int loader_next(struct loader *loader, const struct batch **batch, struct error *err);
+/* Time loader_next spent waiting for data since the loader was made. */
+double loader_stall_seconds(const struct loader *loader);
+
+#endif

@@ -1,0 +1,97 @@
+/* How a graph is computed: primitives, layouts, reorders and the address of every buffer, for one
+ * batch size and mode. Cheap enough to make one per batch size. `graph` and `params` must outlive
+ * it. Several plans may share one `params`; one plan, one thread at a time. */
+#ifndef EXEC_PLAN_H
+#define EXEC_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tensor/tensor.h"
+
+struct error;
+struct graph;
+struct params;
+struct plan;
+struct strbuf;
+
+enum plan_mode {
+    PLAN_TRAIN,         /* batch statistics, dropout, backward */
+    PLAN_EVALUATE,      /* running statistics, the loss too; weights read from params each time */
+    PLAN_SERVE,         /* no loss; batch norm folded into the plan's own copy of the weights */
+};
+
+struct plan_options {
+    enum plan_mode mode;
+    int batch;
+    int threads;            /* 0: all that the process may use */
+    size_t bucket_bytes;    /* 0: one bucket */
+    bool unfused;           /* every op alone; for comparing with the fused result */
+    bool profile;           /* take the time of each step, for plan_explain */
+    bool want_input_gradient; /* keep the gradient of the inputs, for tests */
+};
+
+/* Gradients [first, first + count) of the slab are final: safe to reduce now. Called on the
+ * thread that runs plan_backward. */
+typedef void plan_bucket_fn(void *context, int bucket, float *first, size_t count);
+
+int plan_create(const struct graph *graph, struct params *params,
+                const struct plan_options *options, struct plan **out, struct error *err);
+void plan_destroy(struct plan *plan);               /* accepts NULL */
+
+/* The graph's inputs and outputs this plan uses, by position; labels and the loss are not among
+ * those of a serving plan. */
+int plan_input_count(const struct plan *plan);
+const char *plan_input_name(const struct plan *plan, int index);
+int plan_output_count(const struct plan *plan);
+const char *plan_output_name(const struct plan *plan, int index);
+int plan_batch(const struct plan *plan);
+
+/* inputs[i].data is read during the call (and by the following plan_backward), never kept.
+ * Fills outputs[i]: plain tensors inside the plan, valid until the next call. Outputs are in
+ * graph_output order, then (not when serving) "loss", one number per example. */
+void plan_forward(struct plan *plan, const struct tensor *inputs, struct tensor *outputs);
+/* After a forward of a PLAN_TRAIN. The gradient of each example's loss is taken as `scale`
+ * (1 / global batch gives the mean's). Overwrites the gradients slab. */
+void plan_backward(struct plan *plan, float scale, plan_bucket_fn *on_bucket, void *context);
+/* Moves the running statistics by the last forward's batch; the last act of a finished step. */
+void plan_commit_statistics(struct plan *plan);
+/* Dropout draws from (seed, step, node, element). */
+void plan_set_random(struct plan *plan, uint64_t seed, uint64_t step);
+/* Serving plans fold weights when made; call after params changed. A no-op for other modes. */
+void plan_refresh_weights(struct plan *plan);
+
+/* Repeats the forward pass and looks at every result: the name of the first node that made a NaN
+ * or an infinity, or NULL. */
+const char *plan_find_nonfinite(struct plan *plan, const struct tensor *inputs);
+
+int plan_bucket_count(const struct plan *plan);
+/* With want_input_gradient: the gradient of input `index`, plain; else NULL data. */
+struct tensor plan_input_gradient(const struct plan *plan, int index);
+
+/* Equal on two ranks exactly when their gradient slabs have the same meaning byte by byte. */
+uint64_t plan_fingerprint(const struct plan *plan);
+
+struct plan_memory {
+    size_t parameters, gradients, slots;    /* shared through params */
+    size_t saved;                           /* written in forward, read in backward */
+    size_t peak;                            /* the plan's slab: saved and transient together */
+    size_t sum;                             /* what it would be without reuse */
+};
+void plan_memory(const struct plan *plan, struct plan_memory *out);
+
+/* One line per step: node, pass, kernel, layout, bytes, and its share of the time if profiled. */
+void plan_explain(const struct plan *plan, struct strbuf *out);
+/* One executed step of the plan, for tests and traces. */
+struct plan_step_info {
+    const char *node, *op, *pass, *kernel;
+    bool reorder;               /* inserted by the planner */
+    size_t bytes;
+    double flops;               /* 0 when not counted */
+    double seconds;             /* summed over the profiled runs */
+};
+int plan_step_count(const struct plan *plan);
+struct plan_step_info plan_step(const struct plan *plan, int index);
+
+#endif
