@@ -9,8 +9,8 @@
 struct error;
 struct json;                    /* one value, owned by whoever parsed or made the outermost */
 
-struct json *json_object(void);
-struct json *json_array(void);
+struct json *json_object_create(void);
+struct json *json_array_create(void);
 void json_release(struct json *json);           /* accepts NULL */
 
 /* Setters copy; a value that cannot be written (NaN) becomes null. The last two take over

@@ -1,0 +1,139 @@
+#include "base/memory.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+
+#include "base/cgroup.h"
+#include "base/error.h"
+#include "base/proc.h"
+
+enum { HUGE_PAGE_BYTES = 2 * 1024 * 1024 };
+
+static _Atomic uint64_t allocation_count;
+
+static void count_allocation(void)
+{
+    atomic_fetch_add_explicit(&allocation_count, 1, memory_order_relaxed);
+}
+
+void *memory_allocate(size_t bytes)
+{
+    count_allocation();
+    return calloc(1, bytes ? bytes : 1);
+}
+
+void *memory_resize(void *block, size_t bytes)
+{
+    count_allocation();
+    return realloc(block, bytes ? bytes : 1);
+}
+
+char *memory_copy_text(const char *text)
+{
+    count_allocation();
+    return strdup(text);
+}
+
+void memory_free(void *block)
+{
+    free(block);
+}
+
+uint64_t memory_allocation_count(void)
+{
+    return atomic_load_explicit(&allocation_count, memory_order_relaxed);
+}
+
+/* A small slab in a huge page would cost 2 MiB of zeroing for a few kilobytes. */
+static size_t slab_alignment(size_t bytes)
+{
+    return bytes < HUGE_PAGE_BYTES ? 4096 : HUGE_PAGE_BYTES;
+}
+
+static size_t slab_mapped_bytes(size_t bytes)
+{
+    size_t align = slab_alignment(bytes);
+    return (bytes + align - 1) & ~(align - 1);
+}
+
+/* mmap aligns to small pages only: map more, then give back what sticks out on both sides. */
+static void *map_aligned(size_t bytes, size_t align)
+{
+    char *start = mmap(NULL, bytes + align, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                       -1, 0);
+    if (start == MAP_FAILED)
+        return NULL;
+    size_t before = (align - (uintptr_t)start % align) % align;
+    if (before)
+        munmap(start, before);
+    munmap(start + before + bytes, align - before);
+    return start + before;
+}
+
+static double gibibytes(size_t bytes)
+{
+    return (double)bytes / (1024.0 * 1024.0 * 1024.0);
+}
+
+int slab_create(size_t bytes, const char *what, struct slab *out, struct error *err)
+{
+    if (bytes == 0) {
+        *out = (struct slab){0};
+        return 0;
+    }
+    size_t available = memory_available_bytes();
+    if (bytes > available)
+        return error_set(err, ERROR_MEMORY,
+                         "%s needs %.1f GiB, %.1f GiB are free: use a smaller --batch-size", what,
+                         gibibytes(bytes), gibibytes(available));
+    size_t mapped = slab_mapped_bytes(bytes);
+    count_allocation();
+    void *data = map_aligned(mapped, slab_alignment(bytes));
+    if (!data)
+        return error_set(err, ERROR_MEMORY, "%s: mapping %.1f GiB: %s", what, gibibytes(bytes),
+                         strerror(errno));
+    if (bytes >= HUGE_PAGE_BYTES)
+        madvise(data, mapped, MADV_HUGEPAGE);   /* an advice: small pages work too */
+    *out = (struct slab){.data = data, .bytes = bytes};
+    return 0;
+}
+
+void slab_release(struct slab *slab)
+{
+    if (slab->data)
+        munmap(slab->data, slab_mapped_bytes(slab->bytes));
+    *slab = (struct slab){0};
+}
+
+/* "VmHWM:     1234 kB" in a file of such lines; `missing` when there is no such line. */
+static size_t proc_kibibytes(const char *path, const char *key, size_t missing)
+{
+    char text[8192];
+    uint64_t value;
+    if (proc_read(path, text, sizeof text) < 0 || !proc_find_number(text, key, &value))
+        return missing;
+    return (size_t)value * 1024;
+}
+
+/* Not getrusage: its peak is inherited through exec from whoever started us. */
+size_t memory_peak_rss_bytes(void)
+{
+    return proc_kibibytes("/proc/self/status", "VmHWM:", 0);
+}
+
+size_t memory_limit_bytes(void)
+{
+    struct cgroup_limits limits;
+    cgroup_read("/proc/self", "", &limits);
+    size_t machine = proc_kibibytes("/proc/meminfo", "MemTotal:", SIZE_MAX);
+    return limits.memory_bytes < machine ? limits.memory_bytes : machine;
+}
+
+size_t memory_available_bytes(void)
+{
+    struct cgroup_limits limits;
+    cgroup_read("/proc/self", "", &limits);
+    size_t machine = proc_kibibytes("/proc/meminfo", "MemAvailable:", SIZE_MAX);
+    return limits.memory_free_bytes < machine ? limits.memory_free_bytes : machine;
+}

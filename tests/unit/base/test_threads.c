@@ -1,0 +1,46 @@
+#include "support/test.h"
+
+#include <sched.h>
+
+#include "base/clock.h"
+#include "base/threads.h"
+
+TEST(threads, are_at_least_one_and_at_most_the_machines_cores)
+{
+    struct processor processor;
+    processor_describe(&processor);
+    ASSERT_INT(threads_available(), >=, 1);
+    ASSERT_INT(threads_available(), <=, processor.cores);
+    ASSERT_INT(processor.cores, <=, processor.hardware_threads);
+    ASSERT_INT(processor.sockets, <=, processor.cores);
+    ASSERT_INT(processor.sockets, >=, 1);
+    ASSERT_TRUE(processor.name[0] != '\0');
+}
+
+TEST(threads, follow_the_affinity_mask)
+{
+    cpu_set_t all, one;
+    ASSERT_INT(sched_getaffinity(0, sizeof all, &all), ==, 0);
+    CPU_ZERO(&one);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &all)) {
+            CPU_SET(cpu, &one);
+            break;
+        }
+    ASSERT_INT(sched_setaffinity(0, sizeof one, &one), ==, 0);
+    int threads = threads_available();
+    ASSERT_INT(sched_setaffinity(0, sizeof all, &all), ==, 0);
+    ASSERT_INT(threads, ==, 1);
+}
+
+TEST(clock, goes_forward_and_knows_when_the_process_started)
+{
+    double first = clock_seconds(), age = clock_since_process_start();
+    while (clock_seconds() < first + 0.03)
+        ;
+    double second = clock_since_process_start();
+    ASSERT_NUMBER(second - age, >=, 0.02);
+    ASSERT_NUMBER(age, >=, 0);
+    ASSERT_NUMBER(age, <, 290);         /* the test's own time limit */
+    ASSERT_NUMBER(clock_wall_seconds(), >, 1.7e9);
+}
