@@ -13,7 +13,7 @@ OPT      ?= $(if $(SAN),-O1,-O2)
 CPPFLAGS += -Isrc -Iinclude -I$(BUILD)/lists -include src/base/poison.h -DLOCKSTEP_VERSION='"$(VERSION)"'
 CFLAGS   += -std=c17 $(OPT) -g -fPIC -fopenmp -ffp-contract=fast -fno-math-errno -fno-trapping-math \
             -fvisibility=hidden -MMD -MP -Wall -Wextra \
-            -Wshadow -Wvla -Wundef -Wstrict-prototypes -Wmissing-prototypes -Wformat=2
+            -Wshadow -Wvla -Wundef -Wstrict-prototypes -Wmissing-prototypes -Wformat=2 -Wno-format-truncation
 CFLAGS   += $(if $(DEV),-Werror) \
             $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 LDFLAGS  += -fopenmp -Wl,--as-needed $(if $(SAN),-fsanitize=$(SAN))
@@ -38,6 +38,8 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.o $(SUPPORT) $(CLI_OBJECTS) $(OBJECTS)
 $(BUILD)/%.o: %.c | lists
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+
+$(BUILD)/tests/%.o: CPPFLAGS += -Itests
 
 # One line per file of a kind; replaced only when the set of files changes.
 # $(call list,NAME,MACRO,files)
