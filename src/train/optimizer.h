@@ -11,39 +11,52 @@
 
 struct error;
 
+/* One set of numbers for all rules, so that a table of options can fill it; a rule reads those
+ * it names in its file. In every rule weight decay joins the gradient first (the gradient of
+ * decay/2 * w^2), as in the published ResNet-50 recipe; decoupled decay would be another rule. */
 struct optimizer_settings {
-    float momentum, beta1, beta2, epsilon, decay_rate;   /* decay_rate: RMSProp's */
-    float weight_decay;         /* 0 for ranges that are excluded */
-    float l1, l2;               /* FTRL */
-    float learning_rate_power;  /* FTRL: -0.5 */
-    float trust;                /* LARS: 0.001 */
-    bool nesterov, centered;
+    float momentum;             /* momentum, rmsprop, lars */
+    float beta1, beta2;         /* adam */
+    float epsilon;              /* rmsprop, adam, adagrad, lars: where, says the rule */
+    float decay_rate;           /* rmsprop: of the mean square */
+    float weight_decay;
+    float l1, l2;               /* ftrl */
+    float learning_rate_power;  /* ftrl: not above 0 */
+    float trust;                /* lars */
+    bool nesterov;              /* momentum, lars */
 };
 
 /* `count` elements of one range. Reads `weights` and `slots`, writes `new_weights` and
- * `new_slots`, which may be the same memory (one generation) or not (two). */
+ * `new_slots`, which may be the same memory (one generation) or not (two); the gradients
+ * overlap nothing. */
 struct optimizer_range {
     size_t count;
     const float *weights, *gradients;
     float *new_weights;
     const float *slots[PARAMS_MAX_SLOTS];
     float *new_slots[PARAMS_MAX_SLOTS];
+    /* Euclidean norms of the whole parameter this range is a piece of, for rules that ask for
+     * them; both 0 for parameters without decay (biases, batch norm), which LARS leaves out. */
+    double weight_norm, gradient_norm;
 };
 
 struct optimizer {
     const char *name, *summary;
     int slot_count;
     float slot_initial[PARAMS_MAX_SLOTS];   /* Adagrad: 0.1 */
-    bool per_tensor;            /* needs each parameter by itself (LARS) */
+    bool needs_norms;           /* fill the range's norms before each step (LARS) */
     struct optimizer_settings defaults;
-    /* `step` counts from 1. May be called on disjoint pieces from several threads at once,
-     * unless per_tensor. */
+    /* `step` counts from 1. Elementwise: may be called on disjoint pieces from several threads
+     * at once, and a weight of 0 whose gradients are all 0 stays 0 (padding relies on it). */
     void (*step)(const struct optimizer_settings *settings, float rate, int64_t step,
                  const struct optimizer_range *range);
 };
 
 const struct optimizer *const *optimizer_list(void);    /* NULL-terminated, generated */
 const struct optimizer *optimizer_find(const char *name);
+/* Refuses settings that would divide by zero or diverge at once, naming the option to change. */
+int optimizer_check(const struct optimizer *optimizer, const struct optimizer_settings *settings,
+                    struct error *err);
 
 /* A group of parameters with its own rule, rate and decay (Wide & Deep: FTRL and Adagrad). */
 struct param_group {
@@ -53,16 +66,33 @@ struct param_group {
     float rate_factor;
 };
 
-/* Applies each group's rule to its parameters, in one vectorised pass over the slab on all
- * threads. Made once: neighbouring ranges with the same settings are joined. */
+/* Weights and slots of one generation. */
+struct updater_memory {
+    float *weights;
+    float *slots[PARAMS_MAX_SLOTS];
+};
+
+/* Applies each group's rule to its trainable parameters, in one vectorised pass over the slab on
+ * all threads. Made once: neighbouring ranges with the same settings are joined. The work is cut
+ * into pieces of fixed size, so the bits do not depend on the number of threads. `params` must
+ * have its layout (a plan was made) and outlive the updater; the groups are copied, the
+ * optimizers and prefixes are not. For one thread at a time. */
 struct updater;
 int updater_create(struct params *params, const struct param_group *groups, int group_count,
                    int threads, struct updater **out, struct error *err);
 void updater_destroy(struct updater *updater);      /* accepts NULL */
+/* Slots that `groups` need of params_create. */
+int updater_slots_needed(const struct param_group *groups, int group_count);
 /* Sets the slots to the rules' initial values. */
 void updater_initialize_slots(struct updater *updater);
+/* One step in place, on the slabs of `params`. `step` counts from 1. */
 void updater_step(struct updater *updater, float rate, int64_t step);
-/* Half the weighted sum of squares that decay adds to the loss: sum of decay/2 * w^2. */
-double updater_decay_loss(const struct updater *updater);
+/* The same, reading one generation and writing another; both have the layout of `params`. */
+void updater_step_between(struct updater *updater, const struct updater_memory *from,
+                          const struct updater_memory *to, float rate, int64_t step);
+/* What decay adds to the loss: the sum of decay/2 * w^2. */
+double updater_decay_loss(struct updater *updater);
+/* Whether every gradient is a finite number. */
+bool updater_gradients_finite(struct updater *updater);
 
 #endif

@@ -1,0 +1,25 @@
+/* Plain stochastic gradient descent: w -= rate * g. */
+#include "train/optimizer.h"
+#include "train/vector.h"
+
+VECTOR_LOOP static void descend(float rate, float decay, size_t count, const float *weights,
+                                const float *gradients, float *new_weights)
+{
+#pragma omp simd
+    for (size_t i = 0; i < count; i++)
+        new_weights[i] = weights[i] - rate * (gradients[i] + decay * weights[i]);
+}
+
+static void sgd_step(const struct optimizer_settings *settings, float rate, int64_t step,
+                     const struct optimizer_range *range)
+{
+    (void)step;
+    descend(rate, settings->weight_decay, range->count, range->weights, range->gradients,
+            range->new_weights);
+}
+
+const struct optimizer optimizer_sgd = {
+    .name = "sgd",
+    .summary = "plain gradient descent",
+    .step = sgd_step,
+};

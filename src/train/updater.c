@@ -1,0 +1,384 @@
+/* Takes the slab apart once, into segments with one rule and pieces of fixed size, and then only
+ * walks the pieces. The pieces, not the threads, decide in which order sums are taken. */
+#include <math.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/threads.h"
+#include "train/optimizer.h"
+#include "train/vector.h"
+
+/* 64 KiB per array: with weights, gradients and two slots a piece fits the second-level cache. */
+enum { PIECE_FLOATS = 16384 };
+
+/* Neighbouring parameters under one rule. */
+struct segment {
+    size_t first, count;
+    const struct param_group *group;
+    struct optimizer_settings settings;     /* the group's, decay 0 where it does not apply */
+    bool measured;                          /* the rule wants its norms: one parameter only */
+    double weight_norm, gradient_norm;
+    int first_piece, piece_count;
+};
+
+struct piece {
+    size_t first, count;
+    int segment;
+    double weight_squares, gradient_squares;    /* of the last measurement */
+    bool finite;                                /* of the last look at the gradients */
+};
+
+struct updater {
+    struct arena *arena;
+    struct params *params;
+    struct param_group *groups;
+    int group_count, threads;
+    bool any_measured;
+    int segment_count, piece_count;
+    struct segment *segments;
+    struct piece *pieces;
+};
+
+VECTOR_LOOP static double sum_squares(const float *values, size_t count)
+{
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (size_t i = 0; i < count; i++)
+        sum += (double)values[i] * values[i];
+    return sum;
+}
+
+/* All bits of the exponent are set in infinities and NaNs, and in nothing else. */
+VECTOR_LOOP static bool all_finite(const float *values, size_t count)
+{
+    uint32_t found = 0;
+#pragma omp simd reduction(| : found)
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        found |= (bits & 0x7f800000U) == 0x7f800000U;
+    }
+    return !found;
+}
+
+/* --- taking the slab apart ------------------------------------------------------------------ */
+
+static const struct param_group *group_of(const struct updater *updater, const char *name)
+{
+    const struct param_group *rest = NULL;
+    for (int i = 0; i < updater->group_count; i++) {
+        const struct param_group *group = &updater->groups[i];
+        if (!*group->prefix)
+            rest = rest ? rest : group;
+        else if (!strncmp(name, group->prefix, strlen(group->prefix)))
+            return group;
+    }
+    return rest;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct param_range *left = a, *right = b;
+    return (left->first > right->first) - (left->first < right->first);
+}
+
+/* The trainable parameters in the order of the slab. */
+static struct param_range *trainable_ranges(const struct updater *updater, int *count)
+{
+    int all = params_count(updater->params);
+    struct param_range *ranges = ARENA_ARRAY(updater->arena, struct param_range, all + 1);
+    *count = 0;
+    for (int i = 0; ranges && i < all; i++) {
+        struct param_range range = params_range(updater->params, i);
+        if (range.flags & PARAM_TRAINABLE)
+            ranges[(*count)++] = range;
+    }
+    if (ranges)
+        qsort(ranges, (size_t)*count, sizeof *ranges, by_place);
+    return ranges;
+}
+
+/* Only alignment may lie between joined parameters; it is 0 and stays 0. */
+static bool can_join(const struct segment *last, const struct param_group *group, float decay,
+                     size_t first)
+{
+    return last->group == group && !group->optimizer->needs_norms &&
+           last->settings.weight_decay == decay &&
+           first - (last->first + last->count) < PARAMS_ALIGN_FLOATS;
+}
+
+static int add_range(struct updater *updater, const struct param_range *range, struct error *err)
+{
+    const struct param_group *group = group_of(updater, range->name);
+    if (!group)
+        return error_set(err, ERROR_USAGE, "no optimizer is given for the parameter %s",
+                         range->name);
+    bool decays = range->flags & PARAM_DECAY;
+    float decay = decays ? group->settings.weight_decay : 0;
+    if (updater->segment_count) {
+        struct segment *last = &updater->segments[updater->segment_count - 1];
+        if (can_join(last, group, decay, range->first)) {
+            last->count = range->first + range->count - last->first;
+            return 0;
+        }
+    }
+    struct segment *segment = &updater->segments[updater->segment_count++];
+    *segment = (struct segment){.first = range->first,
+                                .count = range->count,
+                                .group = group,
+                                .settings = group->settings,
+                                .measured = group->optimizer->needs_norms && decays};
+    segment->settings.weight_decay = decay;
+    updater->any_measured |= segment->measured;
+    return 0;
+}
+
+static int make_segments(struct updater *updater, struct error *err)
+{
+    int count;
+    struct param_range *ranges = trainable_ranges(updater, &count);
+    updater->segments = ARENA_ARRAY(updater->arena, struct segment, count + 1);
+    if (!ranges || !updater->segments)
+        return error_set(err, ERROR_MEMORY, "no memory to sort %d parameters", count);
+    for (int i = 0; i < count; i++)
+        if (add_range(updater, &ranges[i], err) < 0)
+            return -1;
+    return 0;
+}
+
+static int pieces_of(size_t count)
+{
+    return (int)((count + PIECE_FLOATS - 1) / PIECE_FLOATS);
+}
+
+static int make_pieces(struct updater *updater, struct error *err)
+{
+    int total = 0;
+    for (int s = 0; s < updater->segment_count; s++)
+        total += pieces_of(updater->segments[s].count);
+    updater->pieces = ARENA_ARRAY(updater->arena, struct piece, total + 1);
+    if (!updater->pieces)
+        return error_set(err, ERROR_MEMORY, "no memory for %d pieces of the update", total);
+    for (int s = 0; s < updater->segment_count; s++) {
+        struct segment *segment = &updater->segments[s];
+        segment->first_piece = updater->piece_count;
+        segment->piece_count = pieces_of(segment->count);
+        for (size_t done = 0; done < segment->count; done += PIECE_FLOATS) {
+            size_t left = segment->count - done;
+            updater->pieces[updater->piece_count++] =
+                (struct piece){.first = segment->first + done,
+                               .count = left < PIECE_FLOATS ? left : PIECE_FLOATS,
+                               .segment = s};
+        }
+    }
+    return 0;
+}
+
+static int check_groups(const struct params *params, const struct param_group *groups, int count,
+                        struct error *err)
+{
+    for (int i = 0; i < count; i++)
+        if (optimizer_check(groups[i].optimizer, &groups[i].settings, err) < 0)
+            return -1;
+    int needed = updater_slots_needed(groups, count);
+    if (params_slots(params) < needed)
+        return error_set(err, ERROR_USAGE, "the optimizer needs %d slots per weight, not %d",
+                         needed, params_slots(params));
+    return 0;
+}
+
+int updater_slots_needed(const struct param_group *groups, int group_count)
+{
+    int needed = 0;
+    for (int i = 0; i < group_count; i++)
+        if (groups[i].optimizer->slot_count > needed)
+            needed = groups[i].optimizer->slot_count;
+    return needed;
+}
+
+static struct updater *allocate(struct params *params, const struct param_group *groups,
+                                int group_count, int threads)
+{
+    struct arena *arena = arena_create();
+    struct updater *updater = arena ? ARENA_NEW(arena, struct updater) : NULL;
+    struct param_group *copy =
+        updater ? ARENA_ARRAY(arena, struct param_group, group_count) : NULL;
+    if (!copy) {
+        arena_destroy(arena);
+        return NULL;
+    }
+    memcpy(copy, groups, (size_t)group_count * sizeof *copy);
+    updater->arena = arena;
+    updater->params = params;
+    updater->groups = copy;
+    updater->group_count = group_count;
+    updater->threads = threads > 0 ? threads : threads_available();
+    return updater;
+}
+
+int updater_create(struct params *params, const struct param_group *groups, int group_count,
+                   int threads, struct updater **out, struct error *err)
+{
+    if (check_groups(params, groups, group_count, err) < 0)
+        return -1;
+    struct updater *updater = allocate(params, groups, group_count, threads);
+    if (!updater)
+        return error_set(err, ERROR_MEMORY, "no memory for the optimizer");
+    if (make_segments(updater, err) < 0 || make_pieces(updater, err) < 0) {
+        updater_destroy(updater);
+        return -1;
+    }
+    *out = updater;
+    return 0;
+}
+
+void updater_destroy(struct updater *updater)
+{
+    if (updater)
+        arena_destroy(updater->arena);
+}
+
+/* --- each step ------------------------------------------------------------------------------ */
+
+/* Runs `work` on every piece; a single one is not worth waking the other threads. */
+typedef void piece_fn(struct updater *updater, struct piece *piece, const void *context);
+
+static void for_each_piece(struct updater *updater, piece_fn *work, const void *context)
+{
+    int count = updater->piece_count;
+    if (count == 1) {
+        work(updater, &updater->pieces[0], context);
+        return;
+    }
+#pragma omp parallel for schedule(static) num_threads(updater->threads)
+    for (int i = 0; i < count; i++)
+        work(updater, &updater->pieces[i], context);
+}
+
+static struct updater_memory own_memory(const struct updater *updater)
+{
+    struct updater_memory memory = {.weights = params_weights(updater->params)};
+    for (int slot = 0; slot < params_slots(updater->params); slot++)
+        memory.slots[slot] = params_slot(updater->params, slot);
+    return memory;
+}
+
+static void fill_slots(struct updater *updater, struct piece *piece, const void *context)
+{
+    (void)context;
+    const struct optimizer *optimizer = updater->segments[piece->segment].group->optimizer;
+    for (int slot = 0; slot < params_slots(updater->params); slot++) {
+        float *values = params_slot(updater->params, slot) + piece->first;
+        for (size_t i = 0; i < piece->count; i++)
+            values[i] = optimizer->slot_initial[slot];
+    }
+}
+
+void updater_initialize_slots(struct updater *updater)
+{
+    for_each_piece(updater, fill_slots, NULL);
+}
+
+static void measure_piece(struct updater *updater, struct piece *piece, const void *context)
+{
+    const struct updater_memory *from = context;
+    if (!updater->segments[piece->segment].measured)
+        return;
+    piece->weight_squares = sum_squares(from->weights + piece->first, piece->count);
+    piece->gradient_squares =
+        sum_squares(params_gradients(updater->params) + piece->first, piece->count);
+}
+
+static void measure(struct updater *updater, const struct updater_memory *from)
+{
+    for_each_piece(updater, measure_piece, from);
+    for (int s = 0; s < updater->segment_count; s++) {
+        struct segment *segment = &updater->segments[s];
+        double weights = 0, gradients = 0;
+        for (int i = 0; segment->measured && i < segment->piece_count; i++) {
+            weights += updater->pieces[segment->first_piece + i].weight_squares;
+            gradients += updater->pieces[segment->first_piece + i].gradient_squares;
+        }
+        segment->weight_norm = sqrt(weights);
+        segment->gradient_norm = sqrt(gradients);
+    }
+}
+
+struct step_context {
+    const struct updater_memory *from, *to;
+    float rate;
+    int64_t step;
+};
+
+static void step_piece(struct updater *updater, struct piece *piece, const void *context)
+{
+    const struct step_context *step = context;
+    const struct segment *segment = &updater->segments[piece->segment];
+    const struct optimizer *optimizer = segment->group->optimizer;
+    struct optimizer_range range = {
+        .count = piece->count,
+        .weights = step->from->weights + piece->first,
+        .gradients = params_gradients(updater->params) + piece->first,
+        .new_weights = step->to->weights + piece->first,
+        .weight_norm = segment->weight_norm,
+        .gradient_norm = segment->gradient_norm,
+    };
+    for (int slot = 0; slot < optimizer->slot_count; slot++) {
+        range.slots[slot] = step->from->slots[slot] + piece->first;
+        range.new_slots[slot] = step->to->slots[slot] + piece->first;
+    }
+    optimizer->step(&segment->settings, step->rate * segment->group->rate_factor, step->step,
+                    &range);
+}
+
+void updater_step_between(struct updater *updater, const struct updater_memory *from,
+                          const struct updater_memory *to, float rate, int64_t step)
+{
+    if (updater->any_measured)
+        measure(updater, from);
+    struct step_context context = {.from = from, .to = to, .rate = rate, .step = step};
+    for_each_piece(updater, step_piece, &context);
+}
+
+void updater_step(struct updater *updater, float rate, int64_t step)
+{
+    struct updater_memory memory = own_memory(updater);
+    updater_step_between(updater, &memory, &memory, rate, step);
+}
+
+/* --- questions about the whole slab --------------------------------------------------------- */
+
+static void square_piece(struct updater *updater, struct piece *piece, const void *context)
+{
+    (void)context;
+    float decay = updater->segments[piece->segment].settings.weight_decay;
+    piece->weight_squares =
+        decay ? decay / 2 *
+                    sum_squares(params_weights(updater->params) + piece->first, piece->count)
+              : 0;
+}
+
+double updater_decay_loss(struct updater *updater)
+{
+    double loss = 0;
+    for_each_piece(updater, square_piece, NULL);
+    for (int i = 0; i < updater->piece_count; i++)
+        loss += updater->pieces[i].weight_squares;
+    return loss;
+}
+
+static void check_piece(struct updater *updater, struct piece *piece, const void *context)
+{
+    (void)context;
+    piece->finite = all_finite(params_gradients(updater->params) + piece->first, piece->count);
+}
+
+bool updater_gradients_finite(struct updater *updater)
+{
+    bool finite = true;
+    for_each_piece(updater, check_piece, NULL);
+    for (int i = 0; i < updater->piece_count; i++)
+        finite &= updater->pieces[i].finite;
+    return finite;
+}
