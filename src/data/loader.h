@@ -39,13 +39,17 @@ int loader_create(struct dataset *dataset, const struct dataset_kind *kind,
                   const struct loader_options *options, struct loader **out, struct error *err);
 void loader_destroy(struct loader *loader);     /* accepts NULL; the dataset stays open */
 int64_t loader_steps_per_epoch(const struct loader *loader);
+/* Also after a failure or the end of a pass. A training position behind the last step of its epoch
+ * is the start of the next one. The last batch is no longer valid. */
 void loader_seek(struct loader *loader, struct loader_position position);
 /* Of the batch that loader_next gives next. */
 struct loader_position loader_tell(const struct loader *loader);
-/* *batch stays valid until the next call. Fails with what the dataset said when an example cannot
- * be read. At the end of a single pass: rows == 0. */
+/* *batch stays valid until the next call. Fails with what the dataset said about the first example
+ * of the batch that cannot be read, and again at each call until loader_seek. At the end of a
+ * single pass: rows == 0, until loader_seek. Allocates nothing. */
 int loader_next(struct loader *loader, const struct batch **batch, struct error *err);
-/* Time loader_next spent waiting for data since the loader was made. */
+/* Time loader_next spent waiting for data (or reading it, without threads) since the loader was
+ * made. */
 double loader_stall_seconds(const struct loader *loader);
 
 #endif

@@ -1,0 +1,473 @@
+/* A ring of batches. Reader threads take chunks of rows of the newest batch and open the next one
+ * when its rows are all taken, so all threads work on the batch that is needed first. */
+#include "data/loader.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "tensor/random.h"
+
+enum {
+    DEFAULT_PREFETCH = 3,
+    CHUNKS_PER_THREAD = 4,      /* of a batch: more would cost locking, fewer leave threads idle */
+    FIELD_ALIGN = 64,
+};
+
+enum loader_stream { STREAM_ORDER = 1, STREAM_EXAMPLE = 2 };
+
+struct slot {
+    struct batch batch;
+    struct loader_position position;
+    int claimed, done;          /* rows taken by a thread; rows read */
+    int failed_row;             /* the first that could not be read; `batch.rows` when none */
+    struct error failure;       /* its reason */
+};
+
+/* A piece of work: rows [first, first + count) of a slot. */
+struct chunk {
+    struct slot *slot;
+    int first, count;
+};
+
+struct loader {
+    /* Set at creation, then only read. */
+    struct dataset *dataset;
+    const struct dataset_kind *kind;
+    struct loader_options options;
+    int64_t examples, steps_per_epoch;
+    int field_count, slot_count, chunk_rows, thread_count;
+    struct arena *arena;        /* this structure's arrays */
+    struct slab memory;         /* the batches' numbers */
+    pthread_t *threads;
+
+    /* Only touched by the thread that calls loader_next. */
+    double stall_seconds;
+
+    pthread_mutex_t lock;       /* guards all below; no reader thread holds it while it reads */
+    pthread_cond_t work;        /* a slot became free, or we are stopping */
+    pthread_cond_t ready;       /* a slot is complete, or the last reader paused */
+    struct slot *slots;         /* batch number n is in slots[n % slot_count] */
+    uint64_t opened, delivered; /* batches begun; batches given out */
+    bool holding;               /* the caller may still read batch `delivered - 1` */
+    struct loader_position next_opened, next_delivered;
+    int active;                 /* chunks being read */
+    bool paused, stopping;
+};
+
+static int64_t global_batch(const struct loader_options *options)
+{
+    return (int64_t)options->batch * options->shards;
+}
+
+/* Rows that this shard has in one step of an epoch. */
+static int rows_in_step(const struct loader *loader, int64_t step)
+{
+    int64_t first = step * global_batch(&loader->options) + loader->options.shard;
+    if (first >= loader->examples)
+        return 0;
+    int64_t rows = (loader->examples - first - 1) / loader->options.shards + 1;
+    return rows < loader->options.batch ? (int)rows : loader->options.batch;
+}
+
+static bool pass_ended(const struct loader *loader, struct loader_position position)
+{
+    return loader->options.single_pass && rows_in_step(loader, position.step) == 0;
+}
+
+static struct loader_position following(const struct loader *loader,
+                                        struct loader_position position)
+{
+    position.step++;
+    if (position.step >= loader->steps_per_epoch && !loader->options.single_pass)
+        position = (struct loader_position){.epoch = position.epoch + 1};
+    return position;
+}
+
+static uint64_t epoch_key(const struct loader *loader, enum loader_stream stream, int64_t epoch)
+{
+    return random_key(random_key(loader->options.seed, stream), (uint64_t)epoch);
+}
+
+static int64_t example_index(const struct loader *loader, struct loader_position position, int row)
+{
+    int64_t place = position.step * global_batch(&loader->options) + loader->options.shard +
+                    (int64_t)row * loader->options.shards;
+    if (!loader->options.shuffle)
+        return place;
+    return random_permute(epoch_key(loader, STREAM_ORDER, position.epoch), loader->examples, place);
+}
+
+static int read_row(const struct loader *loader, struct slot *slot, int row, struct error *err)
+{
+    int64_t index = example_index(loader, slot->position, row);
+    uint64_t random =
+        random_key(epoch_key(loader, STREAM_EXAMPLE, slot->position.epoch), (uint64_t)index);
+    if (loader->kind->read(loader->dataset, index, random, slot->batch.fields, row, err) < 0)
+        return error_wrap(err, "example %" PRId64, index);
+    return 0;
+}
+
+static void zero_rows_from(const struct loader *loader, struct slot *slot, int row)
+{
+    for (int i = 0; i < loader->field_count; i++) {
+        struct tensor *field = &slot->batch.fields[i];
+        size_t row_bytes = tensor_bytes(field) / (size_t)loader->options.batch;
+        memset((char *)field->data + row_bytes * (size_t)row, 0,
+               row_bytes * (size_t)(loader->options.batch - row));
+    }
+}
+
+/* Reads the rows of a chunk up to the first that fails; returns that row, or -1. */
+static int read_chunk(const struct loader *loader, struct chunk chunk, struct error *err)
+{
+    for (int row = chunk.first; row < chunk.first + chunk.count; row++)
+        if (read_row(loader, chunk.slot, row, err) < 0)
+            return row;
+    if (chunk.first + chunk.count == chunk.slot->batch.rows)
+        zero_rows_from(loader, chunk.slot, chunk.slot->batch.rows);
+    return -1;
+}
+
+static struct slot *slot_at(struct loader *loader, uint64_t number)
+{
+    return &loader->slots[number % (uint64_t)loader->slot_count];
+}
+
+static struct slot *open_slot(struct loader *loader)
+{
+    struct slot *slot = slot_at(loader, loader->opened++);
+    slot->position = loader->next_opened;
+    slot->batch.rows = rows_in_step(loader, slot->position.step);
+    slot->claimed = slot->done = 0;
+    slot->failed_row = slot->batch.rows;
+    loader->next_opened = following(loader, loader->next_opened);
+    return slot;
+}
+
+/* Finds rows that nobody has taken yet; false when there are none now. */
+static bool claim_chunk(struct loader *loader, struct chunk *out)
+{
+    if (loader->paused)
+        return false;
+    struct slot *slot = loader->opened > loader->delivered
+        ? slot_at(loader, loader->opened - 1) : NULL;
+    if (!slot || slot->claimed == slot->batch.rows) {
+        uint64_t oldest_in_use = loader->delivered - (loader->holding ? 1 : 0);
+        if (loader->opened - oldest_in_use >= (uint64_t)loader->slot_count ||
+            pass_ended(loader, loader->next_opened))
+            return false;
+        slot = open_slot(loader);
+    }
+    int left = slot->batch.rows - slot->claimed;
+    *out = (struct chunk){slot, slot->claimed,
+                          left < loader->chunk_rows ? left : loader->chunk_rows};
+    slot->claimed += out->count;
+    loader->active++;
+    return true;
+}
+
+/* `failed_row` is -1 when all rows were read. The first row that failed is the one reported,
+ * whichever thread came to it first. */
+static void finish_chunk(struct loader *loader, struct chunk chunk, int failed_row,
+                         const struct error *failure)
+{
+    struct slot *slot = chunk.slot;
+    if (failed_row >= 0 && failed_row < slot->failed_row) {
+        slot->failed_row = failed_row;
+        slot->failure = *failure;
+    }
+    slot->done += chunk.count;
+    loader->active--;
+    if (slot->done == slot->batch.rows || (loader->paused && loader->active == 0))
+        pthread_cond_signal(&loader->ready);
+}
+
+static void *reader_main(void *context)
+{
+    struct loader *loader = context;
+    pthread_mutex_lock(&loader->lock);
+    while (!loader->stopping) {
+        struct chunk chunk;
+        if (!claim_chunk(loader, &chunk)) {
+            pthread_cond_wait(&loader->work, &loader->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&loader->lock);
+        struct error failure = {0};
+        int failed_row = read_chunk(loader, chunk, &failure);
+        pthread_mutex_lock(&loader->lock);
+        finish_chunk(loader, chunk, failed_row, &failure);
+    }
+    pthread_mutex_unlock(&loader->lock);
+    return NULL;
+}
+
+static int check_options(const struct loader_options *options, int64_t examples, struct error *err)
+{
+    if (options->batch < 1)
+        return error_set(err, ERROR_USAGE, "a batch of %d rows; it must be at least 1",
+                         options->batch);
+    assert(options->shards > 0 && options->shard >= 0 && options->shard < options->shards);
+    assert(options->threads >= 0 && options->prefetch >= 0);
+    if (examples < 1)
+        return error_set(err, ERROR_USAGE, "the dataset is empty");
+    if (!options->single_pass && examples < global_batch(options))
+        return error_set(err, ERROR_USAGE,
+                         "the dataset has %" PRId64 " examples, fewer than one batch of %" PRId64
+                         "; use a smaller batch",
+                         examples, global_batch(options));
+    return 0;
+}
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + FIELD_ALIGN - 1) & ~(size_t)(FIELD_ALIGN - 1);
+}
+
+/* Gives each field of each slot its place; with `base` NULL only counts the bytes. */
+static size_t place_fields(struct loader *loader, const struct dataset_field *fields, char *base)
+{
+    size_t used = 0;
+    for (int i = 0; i < loader->slot_count; i++) {
+        for (int j = 0; j < loader->field_count; j++) {
+            struct tensor field = {
+                .dtype = fields[j].dtype,
+                .shape = shape_with_batch(fields[j].shape, loader->options.batch),
+            };
+            size_t bytes = aligned(tensor_bytes(&field));
+            if (base) {
+                field.data = base + used;
+                loader->slots[i].batch.fields[j] = field;
+            }
+            used += bytes;
+        }
+    }
+    return used;
+}
+
+static int create_slots(struct loader *loader, struct error *err)
+{
+    const struct dataset_field *fields;
+    loader->field_count = loader->kind->fields(loader->dataset, &fields);
+    loader->slots = ARENA_ARRAY(loader->arena, struct slot, loader->slot_count);
+    if (!loader->slots)
+        return error_set(err, ERROR_MEMORY, "no memory for the loader");
+    for (int i = 0; i < loader->slot_count; i++) {
+        struct batch *batch = &loader->slots[i].batch;
+        batch->field_count = loader->field_count;
+        batch->fields = ARENA_ARRAY(loader->arena, struct tensor, loader->field_count);
+        if (!batch->fields)
+            return error_set(err, ERROR_MEMORY, "no memory for the loader");
+    }
+    size_t bytes = place_fields(loader, fields, NULL);
+    if (slab_create(bytes, "the batches that are read ahead", &loader->memory, err) < 0)
+        return -1;
+    place_fields(loader, fields, loader->memory.data);
+    return 0;
+}
+
+/* Readers take no signals: those are for the thread that knows how to stop. */
+static int start_threads(struct loader *loader, struct error *err)
+{
+    if (loader->options.threads == 0)
+        return 0;
+    loader->threads = ARENA_ARRAY(loader->arena, pthread_t, loader->options.threads);
+    if (!loader->threads)
+        return error_set(err, ERROR_MEMORY, "no memory for the loader");
+    sigset_t everything, before;
+    sigfillset(&everything);
+    pthread_sigmask(SIG_SETMASK, &everything, &before);
+    int code = 0;
+    for (int i = 0; i < loader->options.threads && code == 0; i++) {
+        code = pthread_create(&loader->threads[i], NULL, reader_main, loader);
+        if (code == 0)
+            loader->thread_count++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (code != 0)
+        return error_set(err, ERROR_MEMORY, "cannot start reader thread %d of %d: %s",
+                         loader->thread_count + 1, loader->options.threads, strerror(code));
+    return 0;
+}
+
+static int chunk_rows(const struct loader_options *options)
+{
+    int rows = options->threads > 0
+        ? options->batch / (options->threads * CHUNKS_PER_THREAD) : options->batch;
+    return rows > 0 ? rows : 1;
+}
+
+static struct loader *loader_allocate(struct dataset *dataset, const struct dataset_kind *kind,
+                                      const struct loader_options *options)
+{
+    struct loader *loader = memory_allocate(sizeof *loader);
+    if (!loader)
+        return NULL;
+    pthread_mutex_init(&loader->lock, NULL);
+    pthread_cond_init(&loader->work, NULL);
+    pthread_cond_init(&loader->ready, NULL);
+    loader->dataset = dataset;
+    loader->kind = kind;
+    loader->options = *options;
+    loader->examples = kind->count(dataset);
+    int64_t whole = global_batch(options);
+    loader->steps_per_epoch =
+        options->single_pass ? (loader->examples + whole - 1) / whole : loader->examples / whole;
+    int prefetch = options->prefetch > 0 ? options->prefetch : DEFAULT_PREFETCH;
+    loader->slot_count = options->threads > 0 ? prefetch + 1 : 1;
+    loader->chunk_rows = chunk_rows(options);
+    loader->arena = arena_create();
+    return loader;
+}
+
+int loader_create(struct dataset *dataset, const struct dataset_kind *kind,
+                  const struct loader_options *options, struct loader **out, struct error *err)
+{
+    if (check_options(options, kind->count(dataset), err) < 0)
+        return -1;
+    int status = -1;
+    struct loader *loader = loader_allocate(dataset, kind, options);
+    if (!loader || !loader->arena) {
+        error_set(err, ERROR_MEMORY, "no memory for the loader");
+        goto out;
+    }
+    if (create_slots(loader, err) < 0 || start_threads(loader, err) < 0)
+        goto out;
+    *out = loader;
+    loader = NULL;
+    status = 0;
+out:
+    loader_destroy(loader);
+    return status;
+}
+
+void loader_destroy(struct loader *loader)
+{
+    if (!loader)
+        return;
+    pthread_mutex_lock(&loader->lock);
+    loader->stopping = true;
+    pthread_cond_broadcast(&loader->work);
+    pthread_mutex_unlock(&loader->lock);
+    for (int i = 0; i < loader->thread_count; i++)
+        pthread_join(loader->threads[i], NULL);
+    pthread_cond_destroy(&loader->ready);
+    pthread_cond_destroy(&loader->work);
+    pthread_mutex_destroy(&loader->lock);
+    slab_release(&loader->memory);
+    arena_destroy(loader->arena);
+    memory_free(loader);
+}
+
+int64_t loader_steps_per_epoch(const struct loader *loader)
+{
+    return loader->steps_per_epoch;
+}
+
+double loader_stall_seconds(const struct loader *loader)
+{
+    return loader->stall_seconds;
+}
+
+struct loader_position loader_tell(const struct loader *loader)
+{
+    return loader->next_delivered;      /* written only by the thread that may call this */
+}
+
+/* A position behind the last step of an epoch is the start of the next one. */
+static struct loader_position normalized(const struct loader *loader,
+                                         struct loader_position position)
+{
+    assert(position.epoch >= 0 && position.step >= 0);
+    if (!loader->options.single_pass) {
+        position.epoch += position.step / loader->steps_per_epoch;
+        position.step %= loader->steps_per_epoch;
+    }
+    return position;
+}
+
+void loader_seek(struct loader *loader, struct loader_position position)
+{
+    position = normalized(loader, position);
+    pthread_mutex_lock(&loader->lock);
+    bool there = loader->next_delivered.epoch == position.epoch &&
+                 loader->next_delivered.step == position.step && !loader->holding;
+    if (!there) {
+        loader->paused = true;
+        while (loader->active > 0)
+            pthread_cond_wait(&loader->ready, &loader->lock);
+        loader->opened = loader->delivered = 0;
+        loader->holding = false;
+        loader->next_opened = loader->next_delivered = position;
+        loader->paused = false;
+        pthread_cond_broadcast(&loader->work);
+    }
+    pthread_mutex_unlock(&loader->lock);
+}
+
+/* Without threads the caller reads the batch itself. */
+static void read_inline(struct loader *loader)
+{
+    struct chunk chunk;
+    while (claim_chunk(loader, &chunk)) {
+        struct error failure = {0};
+        int failed_row = read_chunk(loader, chunk, &failure);
+        finish_chunk(loader, chunk, failed_row, &failure);
+    }
+}
+
+/* Waits for the batch that is due. */
+static struct slot *due_slot(struct loader *loader)
+{
+    struct slot *slot = slot_at(loader, loader->delivered);
+    if (loader->thread_count == 0) {
+        read_inline(loader);
+        return slot;
+    }
+    while (loader->opened <= loader->delivered || slot->done < slot->batch.rows)
+        pthread_cond_wait(&loader->ready, &loader->lock);
+    return slot;
+}
+
+/* No reader is at work any more, so any slot may stand for the empty batch. */
+static const struct batch *empty_batch(struct loader *loader)
+{
+    struct slot *slot = &loader->slots[0];
+    if (slot->batch.rows > 0)
+        zero_rows_from(loader, slot, 0);
+    slot->batch.rows = 0;
+    return &slot->batch;
+}
+
+int loader_next(struct loader *loader, const struct batch **batch, struct error *err)
+{
+    int status = 0;
+    double start = clock_seconds();
+    pthread_mutex_lock(&loader->lock);
+    loader->holding = false;
+    pthread_cond_broadcast(&loader->work);
+    if (pass_ended(loader, loader->next_delivered)) {
+        *batch = empty_batch(loader);
+    } else {
+        struct slot *slot = due_slot(loader);
+        if (slot->failed_row < slot->batch.rows) {
+            if (err)
+                *err = slot->failure;
+            status = -1;
+        } else {
+            *batch = &slot->batch;
+            loader->delivered++;
+            loader->holding = true;
+            loader->next_delivered = following(loader, slot->position);
+        }
+    }
+    pthread_mutex_unlock(&loader->lock);
+    loader->stall_seconds += clock_seconds() - start;
+    return status;
+}
