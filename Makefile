@@ -60,6 +60,23 @@ check: $(TESTS)
 	@tools/check-layers src
 	@tools/run-tests $(TESTS)
 
+# ---- bench: the yardstick, the example models, and us against the peers in one run ----
+# BENCH=resnet50,vgg16,mnist,startup,memory,size picks some; BENCH_FLAGS go to bench/run.
+EXAMPLE_MODELS := $(patsubst %.c,$(BUILD)/%.so,$(shell grep -l 'struct model model_user' examples/*.c))
+all: $(EXAMPLE_MODELS)
+
+# As a user would build it: the public header and nothing else.
+$(BUILD)/examples/%.so: examples/%.c include/lockstep/model.h
+	@mkdir -p $(@D)
+	$(CC) -std=c17 -O2 -g -Wall -Wextra $(if $(DEV),-Werror) -Iinclude -fPIC -fvisibility=hidden \
+	    -shared -o $@ $<
+$(BUILD)/bench/primitives: $(patsubst %.c,$(BUILD)/%.o,$(wildcard bench/*.c))
+	$(CC) $(LDFLAGS) -o $@ $^ -ldnnl -lm
+bench: all $(BUILD)/bench/primitives
+	@bench/setup-peers
+	@bench/run $(BENCH_FLAGS) $(subst $(comma), ,$(BENCH))
+.PHONY: bench
+
 clean:
 	rm -rf build
 .PHONY: all check clean lists FORCE
