@@ -1,0 +1,34 @@
+#include "cli/output.h"
+
+#include <errno.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "base/strbuf.h"
+
+static int print(const char *text, size_t bytes, struct error *err)
+{
+    if (fwrite(text, 1, bytes, stdout) != bytes || fflush(stdout) != 0)
+        return error_set(err, ERROR_IO, "standard output: %s", strerror(errno));
+    return 0;
+}
+
+int output_text(const struct strbuf *text, struct error *err)
+{
+    if (text->failed)
+        return error_set(err, ERROR_MEMORY, "no memory for the output");
+    return print(text->text, text->length, err);
+}
+
+int output_json(const struct json *json, const char *target, struct error *err)
+{
+    char *text = json_text(json, true);
+    if (!text)
+        return error_set(err, ERROR_MEMORY, "no memory for the JSON output");
+    int status = strcmp(target, "-") == 0 ? print(text, strlen(text), err)
+                                          : file_write_atomic(target, text, strlen(text), err);
+    memory_free(text);
+    return status;
+}
