@@ -19,6 +19,11 @@ static struct json *outer(json_t *value)
     return (struct json *)value;
 }
 
+const char *json_library_version(void)
+{
+    return jansson_version_str();
+}
+
 struct json *json_object_create(void)
 {
     return outer(json_object());

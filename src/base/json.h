@@ -9,6 +9,8 @@
 struct error;
 struct json;                    /* one value, owned by whoever parsed or made the outermost */
 
+const char *json_library_version(void);         /* of jansson */
+
 struct json *json_object_create(void);
 struct json *json_array_create(void);
 void json_release(struct json *json);           /* accepts NULL */

@@ -48,13 +48,22 @@ struct cpu_mask {
     _Alignas(cpu_set_t) unsigned char bytes[MASK_BYTES];
 };
 
-int threads_available(void)
+/* Cores and hardware threads that the affinity mask allows. */
+static void count_allowed(int *cores, int *hardware_threads)
 {
     struct cpu_mask mask = {0};
     cpu_set_t *cpus = (cpu_set_t *)(void *)mask.bytes;
-    int cores = 1;
-    if (sched_getaffinity(0, sizeof mask.bytes, cpus) == 0)
-        cores = count_distinct(cpus, core_of);
+    *cores = *hardware_threads = 1;
+    if (sched_getaffinity(0, sizeof mask.bytes, cpus) < 0)
+        return;
+    *cores = count_distinct(cpus, core_of);
+    *hardware_threads = CPU_COUNT_S(MASK_BYTES, cpus);
+}
+
+int threads_available(void)
+{
+    int cores, hardware_threads;
+    count_allowed(&cores, &hardware_threads);
     struct cgroup_limits limits;
     cgroup_read("/proc/self", "", &limits);
     if (limits.cpu_cores > 0 && limits.cpu_cores < cores)
@@ -129,6 +138,7 @@ void processor_describe(struct processor *out)
     out->hardware_threads = CPU_COUNT_S(MASK_BYTES, cpus);
     out->cores = count_distinct(cpus, core_of);
     out->sockets = count_distinct(cpus, socket_of);
+    count_allowed(&out->allowed_cores, &out->allowed_threads);
     struct cgroup_limits limits;
     cgroup_read("/proc/self", "", &limits);
     out->quota_cores = limits.cpu_cores;

@@ -10,7 +10,9 @@ TEST(threads, are_at_least_one_and_at_most_the_machines_cores)
     struct processor processor;
     processor_describe(&processor);
     ASSERT_INT(threads_available(), >=, 1);
-    ASSERT_INT(threads_available(), <=, processor.cores);
+    ASSERT_INT(threads_available(), <=, processor.allowed_cores);
+    ASSERT_INT(processor.allowed_cores, <=, processor.cores);
+    ASSERT_INT(processor.allowed_cores, <=, processor.allowed_threads);
     ASSERT_INT(processor.cores, <=, processor.hardware_threads);
     ASSERT_INT(processor.sockets, <=, processor.cores);
     ASSERT_INT(processor.sockets, >=, 1);
