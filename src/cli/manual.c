@@ -72,10 +72,17 @@ static void add_tag(struct strbuf *out, const struct option *row)
     strbuf_add_char(out, '\n');
 }
 
+/* Help rows are fragments; on this page more sentences follow them. */
+static void add_sentence(struct strbuf *out, const char *text)
+{
+    add_text(out, text, strlen(text));
+    strbuf_add(out, ".\n");
+}
+
 static void add_row(struct strbuf *out, const struct option *row)
 {
     add_tag(out, row);
-    add_lines(out, row->help);
+    add_sentence(out, row->help);
     const char *name;
     for (int i = 0; (name = option_choice(row, i)); i++) {
         strbuf_add(out, i ? ", " : "One of ");
@@ -104,7 +111,7 @@ static void add_refused(struct strbuf *out, const struct option *table)
                             "reason:\n");
         first = false;
         add_tag(out, row);
-        add_lines(out, row->help);
+        add_sentence(out, row->help);
         add_names(out, "Accepted: ", row->accepts, "");
         add_names(out, "Also ", row->aliases, "--");
     }
