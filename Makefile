@@ -56,9 +56,14 @@ $(eval $(call list,datasets,DATASET,$(wildcard src/data/sets/*.c)))
 $(eval $(call list,optimizers,OPTIMIZER,$(wildcard src/train/optimizers/*.c)))
 $(eval $(call list,commands,COMMAND,$(patsubst src/cli/cmd_%,%,$(wildcard src/cli/cmd_*.c))))
 
-check: $(TESTS)
+check: $(BUILD)/$(NAME) $(TESTS)
 	@tools/check-layers src
-	@tools/run-tests $(TESTS)
+	@LOCKSTEP=$(BUILD)/$(NAME) tools/run-tests $(TESTS) $(wildcard tests/cli/test_*.sh)
+
+# Expected pages change only here, and the diff is read.
+golden: $(BUILD)/$(NAME)
+	@LOCKSTEP=$< tests/cli/test_pages.sh --update
+	@git diff --stat tests/golden
 
 # ---- bench: the yardstick, the example models, and us against the peers in one run ----
 # BENCH=resnet50,vgg16,mnist,startup,memory,size picks some; BENCH_FLAGS go to bench/run.
@@ -79,6 +84,6 @@ bench: all $(BUILD)/bench/primitives
 
 clean:
 	rm -rf build
-.PHONY: all check clean lists FORCE
+.PHONY: all check golden clean lists FORCE
 .SECONDARY:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -1,0 +1,53 @@
+#!/bin/sh
+# Help pages against tests/golden, and manual pages through groff. Golden files change only by
+# `make golden`, which calls this with --update; read the diff.
+. "$(dirname "$0")/lib.sh"
+golden=$here/../golden/help
+commands=$("$LOCKSTEP" help | sed -n '/^Commands:/,/^$/s/^  \([a-z0-9]*\) .*/\1/p')
+[ -n "$commands" ] || fail "no commands in the overview"
+
+# compare NAME WORDS...
+compare() {
+    name=$1
+    shift
+    "$LOCKSTEP" "$@" >"$work/page" 2>&1 || fail "lockstep $*: exit status $?"
+    if [ "${update:-}" = yes ]; then
+        cp "$work/page" "$golden/$name.txt"
+    else
+        diff -u "$golden/$name.txt" "$work/page" ||
+            fail "$name.txt differs; if the change is meant, run make golden and read the diff"
+    fi
+}
+
+update=
+if [ "${1:-}" = --update ]; then
+    update=yes
+    mkdir -p "$golden"
+    rm -f "$golden"/*.txt
+fi
+compare overview help
+for command in $commands; do
+    compare "$command" help "$command"
+    "$LOCKSTEP" "$command" --help | cmp -s - "$work/page" ||
+        fail "lockstep $command --help is not lockstep help $command"
+done
+for file in "$golden"/*.txt; do
+    name=$(basename "$file" .txt)
+    case " overview $(echo $commands) " in
+    *" $name "*) ;;
+    *) fail "tests/golden/help/$name.txt has no command" ;;
+    esac
+done
+
+if command -v groff >/dev/null; then
+    for command in '' $commands; do
+        run 0 help --man $command
+        groff -man -ww -Tutf8 -rLL=100n "$work/out" >"$work/formatted" 2>"$work/warnings" ||
+            fail "groff fails on the manual page '$command'"
+        [ ! -s "$work/warnings" ] || fail "groff on '$command': $(head -3 "$work/warnings")"
+        grep -q lockstep "$work/formatted" || fail "the manual page '$command' is empty"
+    done
+fi
+run 0 help --compatibility
+mentions out "| spelling | command | here |"
+finish

@@ -1,0 +1,38 @@
+#!/bin/sh
+# Exit statuses and messages of wrong command lines.
+. "$(dirname "$0")/lib.sh"
+
+run 2
+says out ""
+mentions err "Usage: lockstep COMMAND"
+run 2 trian
+says err "lockstep: unknown command 'trian': did you mean train?"
+run 2 qqqqqq
+says err "lockstep: unknown command 'qqqqqq': \`lockstep help\` lists them"
+run 2 version --jsno x
+says err "lockstep version: unknown option --jsno: did you mean --json?"
+run 2 version --json
+says err "lockstep version: --json needs a value: --json FILE|-"
+run 2 version extra
+says err "lockstep version: unexpected argument 'extra': see --help"
+run 2 help nothing_like_it
+mentions err "lockstep help: COMMAND=nothing_like_it: is none of "
+
+for words in --help -h help; do
+    run 0 $words
+    says err ""
+    mentions out "Usage: lockstep COMMAND"
+done
+run 0 version --json=nowhere/x --help
+mentions out "lockstep version:"
+run 1 version --json "$work/no/such/directory/x"
+mentions err "lockstep: $work/no/such/directory/x"
+
+# A full disk must not look like success.
+if [ -c /dev/full ]; then
+    "$LOCKSTEP" help >/dev/full 2>"$work/err"
+    status=$?
+    [ "$status" -eq 1 ] || fail "writing to a full disk: exit status $status, expected 1"
+    mentions err "lockstep: standard output: No space left on device"
+fi
+finish
