@@ -70,18 +70,18 @@ static void add_choices(struct strbuf *out, const struct option *option)
         strbuf_add(out, ", or another");
 }
 
-/* "examples per rank and step; 32 unless given; $BATCH; also --batch" */
+/* "examples per rank and step [default: 32]; environment: BATCH; also --batch" */
 static void add_row_text(struct strbuf *out, const struct option *option)
 {
     strbuf_add(out, option->help);
     if (!option->open)
         add_choices(out, option);
     if (option->initial_note)
-        strbuf_addf(out, " [%s]", option->initial_note);
+        strbuf_addf(out, " [default: %s]", option->initial_note);
     else if (option->initial && option->type != OPTION_IS_FLAG)
-        strbuf_addf(out, " [%s]", option->initial);
+        strbuf_addf(out, " [default: %s]", option->initial);
     else if (option->initial && strcmp(option->initial, "true") == 0)
-        strbuf_add(out, " [on]");
+        strbuf_add(out, " [default: on]");
     add_list(out, "; environment: ", option->environment, "");
     add_list(out, "; also ", option->aliases, "--");
 }
