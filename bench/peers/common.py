@@ -10,6 +10,9 @@ import resource
 import statistics
 import time
 
+# Read before a framework is imported: OMP_PROC_BIND then leaves this thread a single core.
+CORES = len(os.sched_getaffinity(0))
+
 IMAGENET_CLASSES = 1001  # as in the TensorFlow recipes: one for "background"
 RESNET_BLOCKS = (3, 4, 6, 3)
 VGG_STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
@@ -28,7 +31,7 @@ def parser(description):
     options.add_argument("--batch", type=int, required=True)
     options.add_argument("--steps", type=int, default=5, help="steps that are timed")
     options.add_argument("--warmup", type=int, default=2, help="steps before them, at least 1")
-    options.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    options.add_argument("--threads", type=int, default=CORES)
     options.add_argument("--seed", type=int, default=1)
     return options
 
