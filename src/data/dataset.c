@@ -1,6 +1,7 @@
 #include "data/dataset.h"
 
 #include "base/error.h"
+#include "base/nearest.h"
 
 #define DATASET(name) extern const struct dataset_kind dataset_##name;
 #include "datasets.list"
@@ -18,36 +19,20 @@ const struct dataset_kind *const *dataset_list(void)
     return all;
 }
 
-enum { LONGEST_KIND = 32 };
-
-/* Levenshtein's distance, one row at a time; `a` is cut at LONGEST_KIND. */
-static int edit_distance(const char *a, size_t a_length, const char *b)
+static int unknown_kind(const char *spec, size_t length, struct error *err)
 {
-    int row[LONGEST_KIND + 1];
-    if (a_length > LONGEST_KIND)
-        a_length = LONGEST_KIND;
-    for (size_t i = 0; i <= a_length; i++)
-        row[i] = (int)i;
-    for (size_t j = 0; b[j]; j++) {
-        int diagonal = row[0];
-        row[0] = (int)j + 1;
-        for (size_t i = 0; i < a_length; i++) {
-            int replaced = diagonal + (a[i] != b[j]);
-            int shorter = row[i] < row[i + 1] ? row[i] + 1 : row[i + 1] + 1;
-            diagonal = row[i + 1];
-            row[i + 1] = replaced < shorter ? replaced : shorter;
-        }
-    }
-    return row[a_length];
-}
-
-static const char *nearest_kind(const char *word, size_t length)
-{
-    const char *nearest = all[0]->name;
-    for (int i = 1; all[i]; i++)
-        if (edit_distance(word, length, all[i]->name) < edit_distance(word, length, nearest))
-            nearest = all[i]->name;
-    return nearest;
+    char word[64];
+    snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word - 1),
+             spec);
+    struct nearest nearest;
+    nearest_start(&nearest, word);
+    for (int i = 0; all[i]; i++)
+        nearest_offer(&nearest, all[i]->name);
+    return error_set(err, ERROR_USAGE,
+                     "there is no kind of data called '%s'%s%s%s (`datasets` lists them; a path "
+                     "goes behind a colon, as in mnist:DIR)",
+                     word, nearest.best ? "; did you mean '" : "",
+                     nearest.best ? nearest.best : "", nearest.best ? "'?" : "");
 }
 
 int dataset_find(const char *spec, const struct dataset_kind **kind, const char **path,
@@ -61,8 +46,5 @@ int dataset_find(const char *spec, const struct dataset_kind **kind, const char 
             return 0;
         }
     }
-    return error_set(err, ERROR_USAGE,
-                     "there is no kind of data called '%.*s'; did you mean '%s'? "
-                     "(`datasets` lists them; a path goes behind a colon, as in mnist:DIR)",
-                     (int)(length > 64 ? 64 : length), spec, nearest_kind(spec, length));
+    return unknown_kind(spec, length, err);
 }

@@ -38,11 +38,11 @@ TEST(dataset, of_an_unknown_kind_gets_the_nearest_name_offered)
     ASSERT_FAILS(dataset_find("mnits:/data", &kind, &path, &err), err, ERROR_USAGE,
                  "'mnits'; did you mean 'mnist'?");
     ASSERT_FAILS(dataset_find("sinthetic", &kind, &path, &err), err, ERROR_USAGE, "'synthetic'?");
-    ASSERT_FAILS(dataset_find("", &kind, &path, &err), err, ERROR_USAGE, "did you mean");
+    ASSERT_FAILS(dataset_find("", &kind, &path, &err), err, ERROR_USAGE, "called ''");
     char long_word[1000];
     memset(long_word, 'x', sizeof long_word - 1);
     long_word[sizeof long_word - 1] = '\0';
-    ASSERT_FAILS(dataset_find(long_word, &kind, &path, &err), err, ERROR_USAGE, "did you mean");
+    ASSERT_FAILS(dataset_find(long_word, &kind, &path, &err), err, ERROR_USAGE, "called 'xxx");
 }
 
 /* Every kind answers for its fields, so that a list of kinds can be trusted. */
