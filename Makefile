@@ -51,7 +51,7 @@ $(BUILD)/lists/$(1).list: FORCE
 lists: $(BUILD)/lists/$(1).list
 endef
 $(eval $(call list,models,MODEL,$(filter-out %/registry.c,$(wildcard src/models/*.c))))
-$(eval $(call list,ops,OP,$(filter-out %/registry.c %/kernel_%.c,$(wildcard src/ops/*.c))))
+$(eval $(call list,ops,OP,$(filter-out %/registry.c src/ops/kernel_%.c,$(wildcard src/ops/*.c))))
 $(eval $(call list,datasets,DATASET,$(wildcard src/data/sets/*.c)))
 $(eval $(call list,optimizers,OPTIMIZER,$(wildcard src/train/optimizers/*.c)))
 $(eval $(call list,commands,COMMAND,$(patsubst src/cli/cmd_%,%,$(wildcard src/cli/cmd_*.c))))

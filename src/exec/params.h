@@ -40,9 +40,9 @@ struct param_range {
 int params_create(const struct graph *graph, int slots, const struct params_memory *memory,
                   struct params **out, struct error *err);
 void params_destroy(struct params *params);         /* accepts NULL */
-/* Fills weights by their initialisers, slots with zeros and statistics likewise. The numbers
- * depend on (seed, parameter's name, element) alone, not on layout or threads. */
-void params_initialize(struct params *params, uint64_t seed);
+/* Fills weights and statistics by their initialisers, slots with zeros. The numbers depend on
+ * (seed, parameter's name, element) alone, not on layout or threads. */
+int params_initialize(struct params *params, uint64_t seed, struct error *err);
 
 int params_count(const struct params *params);      /* trainable ones and statistics */
 const char *params_name(const struct params *params, int index);

@@ -60,7 +60,7 @@ void plan_commit_statistics(struct plan *plan);
 /* Dropout draws from (seed, step, node, element). */
 void plan_set_random(struct plan *plan, uint64_t seed, uint64_t step);
 /* Serving plans fold weights when made; call after params changed. A no-op for other modes. */
-void plan_refresh_weights(struct plan *plan);
+int plan_refresh_weights(struct plan *plan, struct error *err);
 
 /* Repeats the forward pass and looks at every result: the name of the first node that made a NaN
  * or an infinity, or NULL. */

@@ -1,0 +1,17 @@
+/* The operations that fusion knows. Their files are in ops/; here are only their names, and the
+ * order of those inputs that somebody else must find. */
+#ifndef EXEC_KNOWN_OPS_H
+#define EXEC_KNOWN_OPS_H
+
+#include "graph/op.h"
+
+extern const struct op op_add, op_batch_norm, op_conv2d, op_dense, op_flatten, op_max_pool, op_relu;
+
+enum { BATCH_NORM_X, BATCH_NORM_SCALE, BATCH_NORM_SHIFT, BATCH_NORM_MEAN, BATCH_NORM_VARIANCE };
+enum { CONV_X, CONV_WEIGHTS, CONV_BIAS };
+
+struct batch_norm_attributes {
+    float momentum, epsilon;
+};
+
+#endif

@@ -1,0 +1,540 @@
+#include "exec/plan.h"
+
+#include <assert.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/threads.h"
+#include "exec/elementwise.h"
+#include "exec/plan_internal.h"
+#include "tensor/random.h"
+
+/* --- Making one --- */
+
+static int list_outputs(struct plan *plan, struct error *err)
+{
+    int count = graph_output_count(plan->graph);
+    value_id loss = plan->options.mode == PLAN_SERVE ? -1 : graph_loss_value(plan->graph);
+    plan->outputs = ARENA_ARRAY(plan->arena, value_id, count + 1);
+    plan->output_names = ARENA_ARRAY(plan->arena, const char *, count + 1);
+    plan->output_buffers = ARENA_ARRAY(plan->arena, buffer_id, count + 1);
+    if (!plan->outputs || !plan->output_names || !plan->output_buffers)
+        return error_set(err, ERROR_MEMORY, "no memory for a plan");
+    for (int i = 0; i < count; i++) {
+        plan->outputs[i] = graph_output_value(plan->graph, i);
+        plan->output_names[i] = graph_output_name(plan->graph, i);
+    }
+    plan->output_count = count;
+    if (loss >= 0) {
+        plan->outputs[count] = loss;
+        plan->output_names[count] = "loss";
+        plan->output_count++;
+    }
+    if (plan->output_count == 0)
+        return error_set(err, ERROR_FORMAT, "the graph has no output to compute");
+    return 0;
+}
+
+static int list_inputs(struct plan *plan, struct error *err)
+{
+    int count = graph_input_count(plan->graph);
+    plan->inputs = ARENA_ARRAY(plan->arena, value_id, count + 1);
+    plan->input_buffers = ARENA_ARRAY(plan->arena, buffer_id, count + 1);
+    plan->input_gradients = ARENA_ARRAY(plan->arena, buffer_id, count + 1);
+    if (!plan->inputs || !plan->input_buffers || !plan->input_gradients)
+        return error_set(err, ERROR_MEMORY, "no memory for a plan");
+    for (int i = 0; i < count; i++) {
+        value_id input = graph_input_value(plan->graph, i);
+        if (plan->values[input].consumers > 0)
+            plan->inputs[plan->input_count++] = input;
+    }
+    return 0;
+}
+
+static bool writes_gradient(const struct plan *plan, const struct step *step, int param)
+{
+    for (int b = 0; b < step->bound_count; b++) {
+        const struct buffer *buffer = &plan->buffers[step->bounds[b].buffer];
+        if (buffer->kind == BUFFER_GRADIENT && buffer->index == param)
+            return true;
+    }
+    return false;
+}
+
+/* The step after which this parameter's gradient is final; the end of forward if none makes it. */
+static int final_step(const struct plan *plan, int param)
+{
+    for (int s = plan->step_count - 1; s >= plan->forward_steps; s--)
+        if (writes_gradient(plan, &plan->steps[s], param))
+            return s;
+    return plan->forward_steps;
+}
+
+static void close_bucket(struct plan *plan, struct bucket bucket, int step)
+{
+    plan->buckets[plan->bucket_count++] = bucket;
+    struct step *last = &plan->steps[step];
+    if (last->bucket_end == 0)
+        last->bucket_first = plan->bucket_count - 1;
+    last->bucket_end = plan->bucket_count;
+}
+
+/* Parameters lie in the order in which backward finishes them; a bucket is closed by the first
+ * parameter that fills it, and is final when the latest of its parameters is. */
+static int make_buckets(struct plan *plan, struct error *err)
+{
+    int params = params_count(plan->params);
+    plan->buckets = ARENA_ARRAY(plan->arena, struct bucket, params + 1);
+    if (!plan->buckets)
+        return error_set(err, ERROR_MEMORY, "no memory for a plan");
+    struct bucket open = {0};
+    int latest = plan->forward_steps;
+    for (int i = 0; i < params; i++) {
+        struct param_range range = params_range(plan->params, i);
+        if (range.flags & PARAM_STATISTIC)
+            continue;
+        int step = final_step(plan, i);
+        if (step > latest)
+            latest = step;
+        open.count = range.first + range.count - open.first;
+        if (plan->options.bucket_bytes && open.count * sizeof(float) >= plan->options.bucket_bytes) {
+            close_bucket(plan, open, latest);
+            open = (struct bucket){.first = open.first + open.count};
+        }
+    }
+    if (params_elements(plan->params) > open.first && open.count)
+        close_bucket(plan, open, latest);
+    return 0;
+}
+
+static void *weight_pointer(struct params *params, int index)
+{
+    struct param_range range = params_range(params, index);
+    float *base = range.flags & PARAM_STATISTIC ? params_statistics(params) : params_weights(params);
+    return base + range.first;
+}
+
+static void locate_buffers(struct plan *plan)
+{
+    size_t copied = 0;
+    for (int i = 0; i < plan->buffer_count; i++) {
+        struct buffer *buffer = &plan->buffers[i];
+        switch (buffer->kind) {
+        case BUFFER_SLAB:
+            buffer->pointer = (char *)plan->slab.data + buffer->offset;
+            break;
+        case BUFFER_INPUT:
+            break;
+        case BUFFER_WEIGHT:
+            buffer->pointer = weight_pointer(plan->params, buffer->index);
+            break;
+        case BUFFER_GRADIENT:
+            buffer->pointer = params_gradients(plan->params) +
+                              params_range(plan->params, buffer->index).first;
+            break;
+        case BUFFER_COPY:
+            buffer->pointer = (char *)plan->copies_slab.data + copied;
+            copied += (buffer->bytes + 63) & ~(size_t)63;
+            break;
+        }
+    }
+    plan->bound_weights = params_weights(plan->params);
+}
+
+static void *bound_pointer(const struct plan *plan, const struct step *step, int role)
+{
+    for (int b = 0; b < step->bound_count; b++)
+        if (step->bounds[b].role == role)
+            return plan->buffers[step->bounds[b].buffer].pointer;
+    return NULL;
+}
+
+static void bind_calls(struct plan *plan, struct step *step)
+{
+    const struct item *item = step->item;
+    for (int c = 0; c < item->call_count; c++) {
+        const struct bound_call *bound = &item->calls[c];
+        if (bound->pass != step->pass)
+            continue;
+        for (int i = 0; i < bound->count; i++)
+            dnn_call_bind(bound->call, i, bound_pointer(plan, step, bound->roles[i]));
+    }
+}
+
+static void bind_kernel(struct plan *plan, struct step *step)
+{
+    struct op_run *run = &step->run;
+    int inputs = step->item->node.input_count + 1;
+    int gradients = 0;
+    for (int b = 0; b < step->bound_count; b++) {
+        int role = step->bounds[b].role;
+        void *pointer = plan->buffers[step->bounds[b].buffer].pointer;
+        if (role < inputs)
+            ((float **)run->inputs)[role] = pointer;
+        else if (role >= ROLE_GRADIENT_OF_INPUT && role < ROLE_GRADIENT_OF_INPUT + inputs)
+            ((float **)run->input_gradients)[role - ROLE_GRADIENT_OF_INPUT] = pointer;
+        else if (role == ROLE_OUTPUT)
+            run->output = pointer;
+        else if (role == ROLE_GRADIENT)
+            run->gradients[gradients++] = pointer;
+        else if (role == ROLE_WORKSPACE)
+            run->workspace = pointer;
+        else if (role == ROLE_KEPT)
+            run->kept = pointer;
+        else if (role == ROLE_SCRATCH)
+            run->scratch = pointer;
+    }
+    bind_calls(plan, step);
+}
+
+static void bind_step(struct plan *plan, struct step *step)
+{
+    if (step->kind == STEP_KERNEL)
+        bind_kernel(plan, step);
+    else if (step->kind == STEP_REORDER)
+        for (int b = 0; b < step->bound_count; b++)
+            dnn_call_bind(step->call, b, plan->buffers[step->bounds[b].buffer].pointer);
+}
+
+static bool reads_input(const struct plan *plan, const struct step *step)
+{
+    for (int b = 0; b < step->bound_count; b++)
+        if (plan->buffers[step->bounds[b].buffer].kind == BUFFER_INPUT)
+            return true;
+    return false;
+}
+
+static int take_memory(struct plan *plan, struct error *err)
+{
+    size_t copies = 0;
+    for (int i = 0; i < plan->copy_count; i++)
+        copies += (plan->buffers[plan->copies[i].buffer].bytes + 63) & ~(size_t)63;
+    if (slab_create(plan->slab_bytes ? plan->slab_bytes : 64, "activations", &plan->slab, err) < 0)
+        return error_wrap(err, "batch %d", plan->options.batch);
+    if (copies && slab_create(copies, "folded weights", &plan->copies_slab, err) < 0)
+        return -1;
+    locate_buffers(plan);
+    for (int s = 0; s < plan->step_count; s++)
+        if (!reads_input(plan, &plan->steps[s]))
+            bind_step(plan, &plan->steps[s]);
+    return 0;
+}
+
+static int fill_plan(struct plan *plan, struct error *err)
+{
+    if (list_outputs(plan, err) < 0 || plan_select_items(plan, err) < 0 ||
+        list_inputs(plan, err) < 0 || plan_build_steps(plan, err) < 0 ||
+        params_fix(plan->params, plan->options.mode == PLAN_TRAIN, err) < 0 ||
+        plan_place_buffers(plan, err) < 0)
+        return -1;
+    if (plan->options.mode == PLAN_TRAIN && make_buckets(plan, err) < 0)
+        return -1;
+    if (take_memory(plan, err) < 0)
+        return -1;
+    return plan->options.mode == PLAN_SERVE ? plan_fill_copies(plan, err) : 0;
+}
+
+int plan_create(const struct graph *graph, struct params *params,
+                const struct plan_options *options, struct plan **out, struct error *err)
+{
+    if (options->batch < 1)
+        return error_set(err, ERROR_USAGE, "a batch of %d examples; at least 1", options->batch);
+    struct plan *plan = memory_allocate(sizeof *plan);
+    if (!plan)
+        return error_set(err, ERROR_MEMORY, "no memory for a plan");
+    plan->graph = graph;
+    plan->params = params;
+    plan->options = *options;
+    if (plan->options.threads < 1)
+        plan->options.threads = threads_available();
+    plan->loss_scale = 1;
+    plan->arena = arena_create();
+    if (plan->arena)
+        plan->values = ARENA_ARRAY(plan->arena, struct plan_value, graph_value_count(graph));
+    dnn_set_threads(plan->options.threads);
+    int status = plan->values ? fill_plan(plan, err)
+                              : error_set(err, ERROR_MEMORY, "no memory for a plan");
+    if (status == 0)
+        *out = plan;
+    else
+        plan_destroy(plan);
+    return status;
+}
+
+void plan_destroy(struct plan *plan)
+{
+    if (!plan)
+        return;
+    for (int i = 0; i < plan->call_count; i++)
+        dnn_call_destroy(plan->calls[i]);
+    for (int i = 0; i < plan->primitive_count; i++)
+        dnn_primitive_destroy(plan->primitives[i]);
+    memory_free(plan->calls);
+    memory_free(plan->primitives);
+    memory_free(plan->steps);
+    memory_free(plan->buffers);
+    memory_free(plan->copies);
+    slab_release(&plan->slab);
+    slab_release(&plan->copies_slab);
+    arena_destroy(plan->arena);
+    memory_free(plan);
+}
+
+/* --- Running it --- */
+
+static void copy_floats(float *to, const float *from, size_t count)
+{
+#pragma omp parallel for schedule(static) if (count > ELEMENTWISE_PIECE)
+    for (size_t at = 0; at < count; at += ELEMENTWISE_PIECE) {
+        size_t length = count - at < ELEMENTWISE_PIECE ? count - at : ELEMENTWISE_PIECE;
+        memcpy(to + at, from + at, length * sizeof(float));
+    }
+}
+
+static void run_combination(struct plan *plan, const struct step *step)
+{
+    float *sources[OP_MAX_GRADIENTS];
+    for (int i = 0; i < step->sources; i++)
+        sources[i] = plan->buffers[step->bounds[i].buffer].pointer;
+    float *target = plan->buffers[step->bounds[step->bound_count - 1].buffer].pointer;
+    if (step->kind == STEP_SUM)
+        elementwise_sum(target, sources, step->sources, step->count);
+    else
+        elementwise_relu_gradient(target, sources, step->sources,
+                                  plan->buffers[step->bounds[step->sources].buffer].pointer,
+                                  step->count);
+}
+
+static void run_step(struct plan *plan, struct step *step)
+{
+    switch (step->kind) {
+    case STEP_KERNEL:
+        step->run.random = random_key(random_key(plan->random_seed, plan->random_step),
+                                      (uint64_t)step->item->node.node->index);
+        step->item->node.kernel->pass[step->pass](&step->run);
+        break;
+    case STEP_REORDER:
+        dnn_call_run(step->call);
+        break;
+    case STEP_SUM:
+    case STEP_MASK:
+        run_combination(plan, step);
+        break;
+    case STEP_SEED:
+        elementwise_fill(plan->buffers[step->bounds[0].buffer].pointer, plan->loss_scale,
+                         step->count);
+        break;
+    case STEP_COPY:
+        copy_floats(plan->buffers[step->bounds[1].buffer].pointer,
+                    plan->buffers[step->bounds[0].buffer].pointer, step->count);
+        break;
+    }
+}
+
+static void run_steps(struct plan *plan, int first, int end, plan_bucket_fn *on_bucket,
+                      void *context)
+{
+    for (int s = first; s < end; s++) {
+        struct step *step = &plan->steps[s];
+        if (plan->options.profile) {
+            double start = clock_seconds();
+            run_step(plan, step);
+            step->seconds += clock_seconds() - start;
+        } else {
+            run_step(plan, step);
+        }
+        for (int b = step->bucket_first; on_bucket && b < step->bucket_end; b++)
+            on_bucket(context, b, params_gradients(plan->params) + plan->buckets[b].first,
+                      plan->buckets[b].count);
+    }
+}
+
+/* The caller's tensors may lie elsewhere each time; an agent may have given params other memory. */
+static void bind_changes(struct plan *plan, const struct tensor *inputs)
+{
+    bool weights_moved = plan->bound_weights != params_weights(plan->params);
+    bool inputs_moved = false;
+    for (int i = 0; i < plan->input_count; i++) {
+        struct buffer *buffer = &plan->buffers[plan->input_buffers[i]];
+        inputs_moved |= buffer->pointer != inputs[i].data;
+        buffer->pointer = inputs[i].data;
+    }
+    if (weights_moved)
+        locate_buffers(plan);
+    if (!weights_moved && !inputs_moved)
+        return;
+    for (int s = 0; s < plan->step_count; s++)
+        if (weights_moved || reads_input(plan, &plan->steps[s]))
+            bind_step(plan, &plan->steps[s]);
+}
+
+static void start_run(struct plan *plan, const struct tensor *inputs)
+{
+    for (int i = 0; i < plan->input_count; i++)
+        assert(tensor_bytes(&inputs[i]) == plan->buffers[plan->input_buffers[i]].bytes);
+    dnn_set_threads(plan->options.threads);
+    bind_changes(plan, inputs);
+}
+
+static struct tensor output_tensor(const struct plan *plan, int index)
+{
+    const struct value *value = graph_value(plan->graph, plan->outputs[index]);
+    return (struct tensor){.dtype = DTYPE_F32,
+                           .shape = shape_with_batch(value->shape, plan->options.batch),
+                           .data = plan->buffers[plan->output_buffers[index]].pointer};
+}
+
+void plan_forward(struct plan *plan, const struct tensor *inputs, struct tensor *outputs)
+{
+    start_run(plan, inputs);
+    run_steps(plan, 0, plan->forward_steps, NULL, NULL);
+    plan->profiled_runs++;
+    for (int i = 0; outputs && i < plan->output_count; i++)
+        outputs[i] = output_tensor(plan, i);
+}
+
+void plan_backward(struct plan *plan, float scale, plan_bucket_fn *on_bucket, void *context)
+{
+    assert(plan->options.mode == PLAN_TRAIN);
+    plan->loss_scale = scale;
+    dnn_set_threads(plan->options.threads);
+    run_steps(plan, plan->forward_steps, plan->step_count, on_bucket, context);
+}
+
+void plan_commit_statistics(struct plan *plan)
+{
+    for (int s = 0; s < plan->forward_steps; s++) {
+        const struct step *step = &plan->steps[s];
+        if (step->kind == STEP_KERNEL && step->item->node.kernel->commit)
+            step->item->node.kernel->commit(&step->run);
+    }
+}
+
+void plan_set_random(struct plan *plan, uint64_t seed, uint64_t step)
+{
+    plan->random_seed = seed;
+    plan->random_step = step;
+}
+
+int plan_refresh_weights(struct plan *plan, struct error *err)
+{
+    return plan->options.mode == PLAN_SERVE ? plan_fill_copies(plan, err) : 0;
+}
+
+static const char *first_bad_input(const struct plan *plan, const struct tensor *inputs)
+{
+    for (int i = 0; i < plan->input_count; i++)
+        if (inputs[i].dtype == DTYPE_F32 &&
+            !elementwise_is_finite(inputs[i].data, tensor_bytes(&inputs[i]) / sizeof(float)))
+            return plan_input_name(plan, i);
+    return NULL;
+}
+
+static const char *first_bad_param(const struct plan *plan, const struct item *item)
+{
+    for (int i = 0; i < item->node.input_count; i++) {
+        const struct value *value = graph_value(plan->graph, item->node.inputs[i]);
+        if (value->kind != VALUE_PARAM)
+            continue;
+        int index = params_index(plan->params, item->node.inputs[i]);
+        if (!elementwise_is_finite(weight_pointer(plan->params, index),
+                                   params_range(plan->params, index).count))
+            return value->name;
+    }
+    return NULL;
+}
+
+const char *plan_find_nonfinite(struct plan *plan, const struct tensor *inputs)
+{
+    start_run(plan, inputs);
+    const char *input = first_bad_input(plan, inputs);
+    if (input)
+        return input;
+    for (int s = 0; s < plan->forward_steps; s++) {
+        struct step *step = &plan->steps[s];
+        const char *param = step->item ? first_bad_param(plan, step->item) : NULL;
+        if (param)
+            return param;
+        run_step(plan, step);
+        if (step->kind == STEP_KERNEL &&
+            !elementwise_is_finite(step->run.output,
+                                   layout_bytes(step->item->output_layout) / sizeof(float)))
+            return step->name;
+    }
+    return NULL;
+}
+
+/* --- Asking it --- */
+
+int plan_input_count(const struct plan *plan)
+{
+    return plan->input_count;
+}
+
+const char *plan_input_name(const struct plan *plan, int index)
+{
+    return graph_value(plan->graph, plan->inputs[index])->name;
+}
+
+int plan_output_count(const struct plan *plan)
+{
+    return plan->output_count;
+}
+
+const char *plan_output_name(const struct plan *plan, int index)
+{
+    return plan->output_names[index];
+}
+
+int plan_batch(const struct plan *plan)
+{
+    return plan->options.batch;
+}
+
+int plan_bucket_count(const struct plan *plan)
+{
+    return plan->bucket_count;
+}
+
+struct tensor plan_input_gradient(const struct plan *plan, int index)
+{
+    value_id input = plan->inputs[index];
+    struct tensor tensor = {.dtype = DTYPE_F32,
+                            .shape = shape_with_batch(graph_value(plan->graph, input)->shape,
+                                                      plan->options.batch)};
+    if (plan->input_gradients[index] != NO_BUFFER)
+        tensor.data = plan->buffers[plan->input_gradients[index]].pointer;
+    return tensor;
+}
+
+uint64_t plan_fingerprint(const struct plan *plan)
+{
+    uint64_t hash = 0;
+    char text[64];
+    for (int i = 0; i < params_count(plan->params); i++) {
+        struct param_range range = params_range(plan->params, i);
+        hash = random_key_text(hash, range.name);
+        hash = random_key(hash, range.first);
+        hash = random_key_text(hash, layout_text(params_layout(plan->params, i), text, sizeof text));
+    }
+    for (int b = 0; b < plan->bucket_count; b++)
+        hash = random_key(hash, plan->buckets[b].first);
+    for (int i = 0; i < plan->item_count; i++)
+        hash = random_key_text(hash, plan->items[i]->node.kernel_name);
+    return hash;
+}
+
+void plan_memory(const struct plan *plan, struct plan_memory *out)
+{
+    size_t weights = params_elements(plan->params) * sizeof(float);
+    bool training = plan->options.mode == PLAN_TRAIN;
+    *out = (struct plan_memory){
+        .parameters = weights + params_statistic_elements(plan->params) * sizeof(float),
+        .gradients = training ? weights : 0,
+        .slots = training ? weights * (size_t)params_slots(plan->params) : 0,
+        .saved = plan->saved_bytes,
+        .peak = plan->slab_bytes,
+        .sum = plan->sum_bytes,
+    };
+}

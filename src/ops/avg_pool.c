@@ -1,0 +1,31 @@
+/* The mean of each window; padding is not counted, as in TensorFlow. */
+#include "exec/known_ops.h"
+#include "ops/pool.h"
+
+extern const struct op op_avg_pool;
+
+value_id lockstep_avg_pool(struct graph *graph, value_id x, struct pool_options options)
+{
+    return pool_build(graph, &op_avg_pool, x, &options, false);
+}
+
+static value_id example(struct graph *graph, int variant)
+{
+    static const struct pool_options variants[] = {
+        {.kernel = 2},
+        {.kernel = 3, .stride = 2, .padding = PADDING_SAME},
+        {.kernel = 3, .stride = 2, .padding = PADDING_EXPLICIT, .pad_before = 1},
+    };
+    if (variant >= (int)(sizeof variants / sizeof variants[0]))
+        return -1;
+    value_id x = lockstep_input(graph, "x", DTYPE_F32, SHAPE(SHAPE_BATCH, 3, 7, 6));
+    return lockstep_avg_pool(graph, x, variants[variant]);
+}
+
+const struct op op_avg_pool = {
+    .name = "avg_pool",
+    .attributes_size = sizeof(struct pool_attributes),
+    .infer = pool_infer,
+    .kernels = pool_kernels,
+    .example = example,
+};

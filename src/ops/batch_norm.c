@@ -1,0 +1,424 @@
+/* Batch normalisation over N, H and W of x [N, C, H, W], or over N of x [N, C]; with the ReLU
+ * behind it and a residual added before that, when the planner fused them.
+ *
+ * Training uses the batch's mean and variance; running averages of both (the variance with N-1 in
+ * the denominator, as TensorFlow and PyTorch have it) move at the end of a finished step. Sums
+ * are taken per example and added in a fixed order, so bits do not depend on the threads. */
+#include <math.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "exec/known_ops.h"
+#include "exec/op.h"
+#include "ops/norm.h"
+
+/* Results this large leave the caches before anybody reads them. */
+enum { STREAM_BYTES = 24 * 1024 * 1024 };
+
+static int infer(const struct graph *graph, const struct node *node, struct value *out,
+                 struct error *err)
+{
+    const struct shape *x = &graph_value(graph, node->inputs[BATCH_NORM_X])->shape;
+    if (x->ndim != 2 && x->ndim != 4)
+        return error_set(err, ERROR_FORMAT,
+                         "batch norm takes [N, C] or [N, C, H, W], not %d dimensions", x->ndim);
+    out->shape = *x;
+    return 0;
+}
+
+struct state {
+    struct layout_form form;
+    const struct norm_kernels *kernels;
+    struct norm_segment segment;
+    float epsilon, momentum;
+    bool training, masked;
+};
+
+/* What forward leaves for backward and commit: [channels, padded] each. */
+struct kept {
+    float *mean, *inverse, *variance;
+};
+
+static int64_t padded_channels(const struct state *state)
+{
+    return state->form.blocks * state->form.inner;
+}
+
+static int64_t segment_count(const struct state *state)
+{
+    return state->form.outer * state->form.blocks;
+}
+
+/* Of one segment. */
+static size_t mask_bytes(const struct state *state)
+{
+    return ((size_t)(state->form.spatial * state->form.inner) + 7) / 8;
+}
+
+static struct kept kept_of(const struct op_run *run)
+{
+    int64_t channels = padded_channels(run->state);
+    float *first = run->kept;
+    return (struct kept){first, first + channels, first + 2 * channels};
+}
+
+static const struct norm_kernels *choose(int lanes)
+{
+    return norm_kernels_avx2.fits(lanes) ? &norm_kernels_avx2 : &norm_kernels_portable;
+}
+
+/* N, C, H, W in memory has its lanes apart (inner 1): ask for channels last instead, unless the
+ * picture is a single cell. */
+static struct layout wanted_layout(const struct plan_builder *builder, value_id x)
+{
+    const struct layout *layout = builder_layout(builder, x);
+    struct shape shape = builder_shape(builder, x);
+    struct layout_form form;
+    bool usable = layout_form(layout, &form) && (form.inner > 1 || form.channels == 1);
+    if (usable)
+        return *layout;
+    return shape.ndim == 4 ? layout_channels_last(&shape) : layout_plain(&shape);
+}
+
+static void declare_backward(struct plan_builder *builder, struct plan_node *node,
+                             const struct state *state, const struct layout *layout,
+                             size_t partial_bytes)
+{
+    builder_use(builder, node, PASS_BACKWARD, ROLE_INPUT + BATCH_NORM_X, layout);
+    builder_use(builder, node, PASS_BACKWARD, ROLE_INPUT + BATCH_NORM_SCALE, NULL);
+    builder_use(builder, node, PASS_BACKWARD, ROLE_GRADIENT, layout);
+    builder_use(builder, node, PASS_BACKWARD, ROLE_GRADIENT_OF_INPUT + BATCH_NORM_X, layout);
+    builder_use(builder, node, PASS_BACKWARD, ROLE_GRADIENT_OF_INPUT + BATCH_NORM_SCALE, NULL);
+    builder_use(builder, node, PASS_BACKWARD, ROLE_GRADIENT_OF_INPUT + BATCH_NORM_SHIFT, NULL);
+    if (node->residual >= 0)
+        builder_use(builder, node, PASS_BACKWARD, ROLE_GRADIENT_OF_INPUT + node->input_count,
+                    layout);
+    else
+        builder_gradient_in_place(builder, node);
+    if (state->masked)
+        builder_use(builder, node, PASS_BACKWARD, ROLE_WORKSPACE, NULL);
+    builder_use(builder, node, PASS_BACKWARD, ROLE_KEPT, NULL);
+    builder_use(builder, node, PASS_BACKWARD, ROLE_SCRATCH, NULL);
+    builder_buffer(builder, node, ROLE_SCRATCH, partial_bytes);
+}
+
+static int prepare(struct plan_builder *builder, struct plan_node *node, struct error *err)
+{
+    const struct batch_norm_attributes *a = node->node->attributes;
+    struct state *state = ARENA_NEW(builder_arena(builder), struct state);
+    if (!state)
+        return error_set(err, ERROR_MEMORY, "no memory for a batch norm");
+    node->state = state;
+    struct layout layout = wanted_layout(builder, node->inputs[BATCH_NORM_X]);
+    if (!layout_form(&layout, &state->form))
+        return error_set(err, ERROR_KERNEL, "batch norm cannot walk this layout");
+    int lanes = (int)state->form.inner;
+    state->kernels = choose(lanes);
+    state->segment = (struct norm_segment){.spatial = (size_t)state->form.spatial, .lanes = lanes,
+                                           .stream = layout_bytes(&layout) >= STREAM_BYTES};
+    state->epsilon = a->epsilon;
+    state->momentum = a->momentum;
+    state->training = builder_is_training(builder);
+    builder_kernel_name(builder, node, "%s", state->kernels->name);
+
+    size_t channels = (size_t)padded_channels(state);
+    size_t partial_bytes =
+        (size_t)state->form.outer * channels * 2 * sizeof(double) + 4 * channels * sizeof(float);
+    for (int i = BATCH_NORM_X; i <= BATCH_NORM_VARIANCE; i++)
+        builder_use(builder, node, PASS_FORWARD, ROLE_INPUT + i,
+                    i == BATCH_NORM_X ? &layout : NULL);
+    if (node->residual >= 0)
+        builder_use(builder, node, PASS_FORWARD, ROLE_INPUT + node->input_count, &layout);
+    builder_use(builder, node, PASS_FORWARD, ROLE_SCRATCH, NULL);
+    builder_buffer(builder, node, ROLE_SCRATCH, partial_bytes);
+    builder_use(builder, node, PASS_FORWARD, ROLE_KEPT, NULL);
+    builder_buffer(builder, node, ROLE_KEPT, 3 * channels * sizeof(float));
+    builder_output(builder, node, &layout);
+    /* Batch norm's backward reads its input, so a training plan may not overwrite it; outside
+     * training nothing reads it again. */
+    if (!state->training) {
+        builder_allow_overwrite(builder, node, BATCH_NORM_X);
+        return 0;
+    }
+    state->masked = node->relu;
+    if (state->masked) {
+        builder_use(builder, node, PASS_FORWARD, ROLE_WORKSPACE, NULL);
+        builder_buffer(builder, node, ROLE_WORKSPACE,
+                       (size_t)segment_count(state) * mask_bytes(state));
+    }
+    declare_backward(builder, node, state, &layout, partial_bytes);
+    return 0;
+}
+
+/* --- One segment after the other --- */
+
+struct segment_place {
+    size_t element;             /* of x, y and gradients */
+    size_t mask;                /* byte of the mask */
+    size_t channel;
+    size_t partial;             /* of the per-example sums */
+};
+
+static struct segment_place place_of(const struct state *state, int64_t index)
+{
+    size_t elements = (size_t)(state->form.spatial * state->form.inner);
+    size_t block = (size_t)(index % state->form.blocks);
+    return (struct segment_place){
+        .element = (size_t)index * elements,
+        .mask = (size_t)index * mask_bytes(state),
+        .channel = block * (size_t)state->form.inner,
+        .partial = (size_t)index * (size_t)state->form.inner,
+    };
+}
+
+/* sums: [outer, channels]; adds them up in the order of the examples. */
+static double total(const double *sums, const struct state *state, int64_t channel)
+{
+    double sum = 0;
+    for (int64_t n = 0; n < state->form.outer; n++)
+        sum += sums[n * padded_channels(state) + channel];
+    return sum;
+}
+
+static void batch_statistics(const struct op_run *run)
+{
+    const struct state *state = run->state;
+    const float *x = run->inputs[BATCH_NORM_X];
+    int64_t channels = padded_channels(state), segments = segment_count(state);
+    double *sums = run->scratch, *squares = sums + state->form.outer * channels;
+    float *pivot = (float *)(squares + state->form.outer * channels);
+    /* The first example's first element of each channel: near enough to the mean for the
+     * difference of squares not to cancel. */
+    for (int64_t block = 0; block < state->form.blocks; block++)
+        memcpy(pivot + block * state->form.inner,
+               x + block * state->form.spatial * state->form.inner,
+               (size_t)state->form.inner * sizeof(float));
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < segments; i++) {
+        struct segment_place at = place_of(state, i);
+        memset(sums + at.partial, 0, (size_t)state->form.inner * sizeof(double));
+        memset(squares + at.partial, 0, (size_t)state->form.inner * sizeof(double));
+        state->kernels->sum(&state->segment, x + at.element, pivot + at.channel,
+                            sums + at.partial, squares + at.partial);
+    }
+    struct kept kept = kept_of(run);
+    double count = (double)(state->form.outer * state->form.spatial);
+#pragma omp parallel for schedule(static) if (channels >= 256)
+    for (int64_t c = 0; c < channels; c++) {
+        double shift = total(sums, state, c) / count;
+        double variance = total(squares, state, c) / count - shift * shift;
+        variance = variance > 0 ? variance : variance < 0 ? 0 : variance;   /* NaN stays */
+        kept.mean[c] = (float)((double)pivot[c] + shift);
+        kept.variance[c] = (float)variance;
+        kept.inverse[c] = (float)(1 / sqrt(variance + (double)state->epsilon));
+    }
+}
+
+static void running_statistics(const struct op_run *run)
+{
+    const struct state *state = run->state;
+    struct kept kept = kept_of(run);
+    for (int64_t c = 0; c < state->form.channels; c++) {
+        kept.mean[c] = run->inputs[BATCH_NORM_MEAN][c];
+        kept.inverse[c] = (float)(1 / sqrt((double)run->inputs[BATCH_NORM_VARIANCE][c] +
+                                           (double)state->epsilon));
+    }
+}
+
+static void forward(const struct op_run *run)
+{
+    const struct state *state = run->state;
+    if (state->training)
+        batch_statistics(run);
+    else
+        running_statistics(run);
+    struct kept kept = kept_of(run);
+    int64_t channels = padded_channels(state), segments = segment_count(state);
+    float *factor = run->scratch, *offset = factor + channels;
+    for (int64_t c = 0; c < channels; c++) {
+        bool real = c < state->form.channels;       /* padding stays zero */
+        factor[c] = real ? run->inputs[BATCH_NORM_SCALE][c] * kept.inverse[c] : 0;
+        offset[c] = real ? run->inputs[BATCH_NORM_SHIFT][c] - kept.mean[c] * factor[c] : 0;
+    }
+    const float *residual =
+        run->node->residual >= 0 ? run->inputs[run->node->input_count] : NULL;
+    uint8_t *mask = state->masked ? run->workspace : NULL;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < segments; i++) {
+        struct segment_place at = place_of(state, i);
+        state->kernels->apply(&state->segment, run->inputs[BATCH_NORM_X] + at.element,
+                              residual ? residual + at.element : NULL, factor + at.channel,
+                              offset + at.channel, run->node->relu, run->output + at.element,
+                              mask ? mask + at.mask : NULL);
+    }
+}
+
+/* --- Backward --- */
+
+struct gradient_pieces {
+    float *pointers[NORM_MAX_GRADIENTS];
+    int count;
+    const uint8_t *mask;        /* NULL: already applied, or no ReLU */
+};
+
+static struct gradient_pieces pieces_at(const struct gradient_pieces *all, size_t element,
+                                        size_t mask)
+{
+    struct gradient_pieces here = {.count = all->count, .mask = all->mask ? all->mask + mask : NULL};
+    for (int i = 0; i < all->count; i++)
+        here.pointers[i] = all->pointers[i] + element;
+    return here;
+}
+
+/* With g the gradient behind the ReLU: the shift's is sum(g), the scale's sum(g * xhat). */
+static void parameter_gradients(const struct op_run *run, const double *sums,
+                                const double *products)
+{
+    const struct state *state = run->state;
+    struct kept kept = kept_of(run);
+    for (int64_t c = 0; c < state->form.channels; c++) {
+        if (run->input_gradients[BATCH_NORM_SHIFT])
+            run->input_gradients[BATCH_NORM_SHIFT][c] = (float)total(sums, state, c);
+        if (run->input_gradients[BATCH_NORM_SCALE])
+            run->input_gradients[BATCH_NORM_SCALE][c] =
+                (float)(total(products, state, c) * (double)kept.inverse[c]);
+    }
+}
+
+/* dx = scale * inverse * (g - mean(g) - xhat * mean(g * xhat)), as g * a + (x - mean) * b + c. */
+static void propagation_factors(const struct op_run *run, const double *sums,
+                                const double *products, float *a, float *b, float *c)
+{
+    const struct state *state = run->state;
+    struct kept kept = kept_of(run);
+    double count = (double)(state->form.outer * state->form.spatial);
+    for (int64_t k = 0; k < padded_channels(state); k++) {
+        bool real = k < state->form.channels;
+        double inverse = (double)kept.inverse[k];
+        double factor = real ? (double)run->inputs[BATCH_NORM_SCALE][k] * inverse : 0;
+        a[k] = (float)factor;
+        b[k] = real ? (float)(-factor * inverse * inverse * total(products, state, k) / count) : 0;
+        c[k] = real ? (float)(-factor * total(sums, state, k) / count) : 0;
+    }
+}
+
+static void backward(const struct op_run *run)
+{
+    const struct state *state = run->state;
+    struct kept kept = kept_of(run);
+    const float *x = run->inputs[BATCH_NORM_X];
+    int64_t channels = padded_channels(state), segments = segment_count(state);
+    double *sums = run->scratch, *products = sums + state->form.outer * channels;
+    float *a = (float *)(products + state->form.outer * channels), *b = a + channels,
+          *c = b + channels;
+    struct gradient_pieces pieces = {.count = run->gradient_count,
+                                     .mask = state->masked ? run->workspace : NULL};
+    memcpy(pieces.pointers, run->gradients, sizeof pieces.pointers);
+    /* The residual's gradient is g itself: written here, it need not be made a second time. */
+    float *g = run->node->residual >= 0 ? run->input_gradients[run->node->input_count] : NULL;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < segments; i++) {
+        struct segment_place at = place_of(state, i);
+        struct gradient_pieces here = pieces_at(&pieces, at.element, at.mask);
+        memset(sums + at.partial, 0, (size_t)state->form.inner * sizeof(double));
+        memset(products + at.partial, 0, (size_t)state->form.inner * sizeof(double));
+        state->kernels->reduce(&state->segment, here.pointers, here.count, here.mask,
+                               x + at.element, kept.mean + at.channel,
+                               g ? g + at.element : NULL, sums + at.partial,
+                               products + at.partial);
+    }
+    parameter_gradients(run, sums, products);
+    if (!run->input_gradients[BATCH_NORM_X])
+        return;
+    propagation_factors(run, sums, products, a, b, c);
+    if (g)
+        pieces = (struct gradient_pieces){.pointers = {g}, .count = 1};
+    float *dx = run->input_gradients[BATCH_NORM_X];
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < segments; i++) {
+        struct segment_place at = place_of(state, i);
+        struct gradient_pieces here = pieces_at(&pieces, at.element, at.mask);
+        state->kernels->propagate(&state->segment, here.pointers, here.count, here.mask,
+                                  x + at.element, kept.mean + at.channel, a + at.channel,
+                                  b + at.channel, c + at.channel, dx + at.element);
+    }
+}
+
+static void commit(const struct op_run *run)
+{
+    const struct state *state = run->state;
+    if (!state->training)
+        return;
+    struct kept kept = kept_of(run);
+    double count = (double)(state->form.outer * state->form.spatial);
+    double unbiased = count > 1 ? count / (count - 1) : 1;
+    float *mean = run->inputs[BATCH_NORM_MEAN], *variance = run->inputs[BATCH_NORM_VARIANCE];
+    float keep = state->momentum;
+    for (int64_t c = 0; c < state->form.channels; c++) {
+        mean[c] = keep * mean[c] + (1 - keep) * kept.mean[c];
+        variance[c] =
+            keep * variance[c] + (1 - keep) * (float)((double)kept.variance[c] * unbiased);
+    }
+}
+
+static const struct op_kernel kernel_own = {
+    .name = "own",
+    .prepare = prepare,
+    .pass = {forward, NULL, backward},
+    .commit = commit,
+    .sums_gradients = true,
+    .residual = true,
+    .relu = true,
+};
+
+static const struct op_kernel *const kernels[] = {&kernel_own, NULL};
+
+/* --- Building --- */
+
+value_id lockstep_batch_norm(struct graph *graph, value_id x, struct batch_norm_options options)
+{
+    if (x < 0)
+        return x;
+    const char *name = options.name ? options.name : graph_make_name(graph, "batch_norm");
+    const struct shape *shape = &graph_value(graph, x)->shape;
+    if (shape->ndim < 2)
+        return graph_fail(graph, "%s: no channels to normalise", name);
+    int64_t channels = shape->dim[1];
+    struct batch_norm_attributes attributes = {
+        .momentum = options.momentum ? options.momentum : 0.9f,
+        .epsilon = options.epsilon ? options.epsilon : 1e-5f,
+    };
+    if (options.scale_init.kind == INIT_DEFAULT)
+        options.scale_init.kind = INIT_ONES;
+    struct initializer zeros = {.kind = INIT_ZEROS}, ones = {.kind = INIT_ONES};
+    value_id inputs[] = {
+        x,
+        graph_param(graph, graph_join_name(graph, name, "scale"), SHAPE(channels),
+                    options.scale_init, PARAM_TRAINABLE),
+        graph_param(graph, graph_join_name(graph, name, "shift"), SHAPE(channels), zeros,
+                    PARAM_TRAINABLE),
+        graph_param(graph, graph_join_name(graph, name, "mean"), SHAPE(channels), zeros,
+                    PARAM_STATISTIC),
+        graph_param(graph, graph_join_name(graph, name, "variance"), SHAPE(channels), ones,
+                    PARAM_STATISTIC),
+    };
+    return graph_node(graph, &op_batch_norm, name, &attributes, inputs, 5);
+}
+
+static value_id example(struct graph *graph, int variant)
+{
+    static const struct shape shapes[] = {
+        {4, {SHAPE_BATCH, 3, 4, 5}}, {2, {SHAPE_BATCH, 6}}, {4, {SHAPE_BATCH, 16, 3, 3}}};
+    if (variant >= (int)(sizeof shapes / sizeof shapes[0]))
+        return -1;
+    value_id x = lockstep_input(graph, "x", DTYPE_F32, shapes[variant]);
+    return lockstep_batch_norm(graph, x, (struct batch_norm_options){0});
+}
+
+const struct op op_batch_norm = {
+    .name = "batch_norm",
+    .attributes_size = sizeof(struct batch_norm_attributes),
+    .infer = infer,
+    .kernels = kernels,
+    .example = example,
+};
