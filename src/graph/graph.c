@@ -5,7 +5,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "exec/op.h"
+#include "graph/op.h"
 
 struct output {
     const char *name;

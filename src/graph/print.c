@@ -1,7 +1,7 @@
 #include <inttypes.h>
 
 #include "base/strbuf.h"
-#include "exec/op.h"
+#include "graph/op.h"
 #include "graph/graph.h"
 
 static void print_inputs(const struct graph *graph, const struct node *node, struct strbuf *out)

@@ -51,7 +51,7 @@ const struct model model_resnet50 = {
     .summary = "ResNet-50 v1.5: 53 convolutions, residual blocks, 25.6 million parameters",
     .dataset = "synthetic",
     .recipe = "--batch-size=64 --optimizer=momentum --momentum=0.9 --weight-decay=1e-4 "
-              "--lr=0.128 --lr-reference-batch=256 --warmup-epochs=5 "
+              "--lr=0.128/256 --warmup-epochs=5 "
               "--schedule=piecewise:30=0.1,60=0.01,80=0.001,90=0.0001",
     .defaults = {.classes = 1001, .image_size = 224},
     .build = build,
