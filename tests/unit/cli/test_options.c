@@ -246,3 +246,33 @@ TEST(options, help_is_seen_before_anything_is_checked)
     ASSERT_OK(parse("-- --help", &sample, &options, &err), err);
     ASSERT_FALSE(options.help);
 }
+
+/* Lines put together at random from pieces that mean something to the reader. */
+TEST(options, any_line_is_read_or_refused_with_a_message)
+{
+    static const char *const pieces[] = {"--", "-", "=", "no", "batch-size", "batch_size", "b",
+                                         "fresh", "use-fp16", "device", "cpu", "0", "12", "1e9",
+                                         "4M", "optimizer", "adam", " ", " ", " ", "q", "model",
+                                         "steps", "patience", "h", "%s%n", "\xff"};
+    uint64_t random = 1;
+    int refused = 0;
+    for (int round = 0; round < 20000; round++) {
+        char line[128] = "";
+        size_t used = 0;
+        for (int i = 0; i < 10; i++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            const char *piece = pieces[(random >> 33) % (sizeof pieces / sizeof *pieces)];
+            used += (size_t)snprintf(line + used, sizeof line - used, "%s", piece);
+        }
+        struct sample sample;
+        struct options options;
+        struct error err = {0};
+        if (parse(line, &sample, &options, &err) == 0)
+            continue;
+        refused++;
+        if (err.code != ERROR_USAGE || !err.message[0])
+            FAIL("'%s' is refused with code %d and '%s'", line, (int)err.code, err.message);
+    }
+    ASSERT_INT(refused, >, 1000);
+    ASSERT_INT(refused, <, 20000);
+}
