@@ -67,15 +67,14 @@ static void add_choices(struct strbuf *out, const struct option *option)
     for (int i = 0; (name = option_choice(option, i)); i++)
         strbuf_addf(out, "%s%s", i ? ", " : "; one of ", name);
     if (option->open && option_choice(option, 0))
-        strbuf_add(out, ", or another");
+        strbuf_add(out, ", or a path");
 }
 
 /* "examples per rank and step [default: 32]; environment: BATCH; also --batch" */
 static void add_row_text(struct strbuf *out, const struct option *option)
 {
     strbuf_add(out, option->help);
-    if (!option->open)
-        add_choices(out, option);
+    add_choices(out, option);
     if (option->initial_note)
         strbuf_addf(out, " [default: %s]", option->initial_note);
     else if (option->initial && option->type != OPTION_IS_FLAG)

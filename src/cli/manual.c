@@ -89,7 +89,7 @@ static void add_row(struct strbuf *out, const struct option *row)
         add_word(out, "B", "", name, strlen(name));
     }
     if (option_choice(row, 0))
-        strbuf_add(out, row->open ? ", or another.\n" : ".\n");
+        strbuf_add(out, row->open ? ", or a path.\n" : ".\n");
     const char *initial = row->initial_note ? row->initial_note : row->initial;
     if (initial && (row->initial_note || row->type != OPTION_IS_FLAG)) {
         strbuf_add(out, "Default: ");

@@ -164,7 +164,8 @@ static int read_choice(const struct option *option, const char *where, const cha
     for (int i = 0; (name = option_choice(option, i)); i++)
         if (same_name(name, text))
             return *out = name, 0;
-    if (!option->open && option_choice(option, 0))
+    bool path = option->open && strpbrk(text, "./");
+    if (option_choice(option, 0) && !path)
         return unknown_choice(option, where, text, err);
     *out = text;
     return 0;

@@ -59,7 +59,7 @@ struct option {
     double min, max;            /* inclusive; min < max, else there is no range */
     const char *const *choices; /* NULL-terminated, or... */
     const char *(*choice_at)(int index);    /* ...NULL behind the last */
-    bool open;                  /* other values than the choices are fine too (a path, say) */
+    bool open;                  /* beside the choices a path (with . or / in it) is fine too */
     bool required;              /* of an argument */
     const char *aliases;        /* other names, separated by blanks */
     const char *environment;    /* variables, separated by blanks; the first that is set counts */

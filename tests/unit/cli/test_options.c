@@ -51,12 +51,12 @@ static char *look_up(const char *name)
 
 enum { MAX_WORDS = 24 };
 
-/* Reads words separated by blanks, with MODEL in front. */
+/* Reads words separated by blanks, with a MODEL in front. */
 static int parse(const char *line, struct sample *sample, struct options *options,
                  struct error *err)
 {
     static char text[512];
-    char *words[MAX_WORDS] = {(char[]){"m"}};
+    char *words[MAX_WORDS] = {(char[]){"vgg16"}};
     int count = 1;
     snprintf(text, sizeof text, "%s", line);
     for (char *at = text, *word; (word = strsep(&at, " "));)
@@ -223,6 +223,9 @@ TEST(options, arguments_fill_up_in_order_and_may_be_named)
     ASSERT_TEXT(sample.model, "./own.so");
     ASSERT_TEXT(sample.file, "-weights");
     ASSERT_TEXT(read_line("-").file, "-");
+    char *const misspelt[] = {(char[]){"vgg-61"}};
+    ASSERT_FAILS(options_parse(table, 1, misspelt, look_up, &sample, &options, &err), err,
+                 ERROR_USAGE, "MODEL=vgg-61: did you mean vgg16? (known: resnet50, vgg16)");
     ASSERT_FAILS(options_parse(table, 0, words, look_up, &sample, &options, &err), err,
                  ERROR_USAGE, "MODEL is missing: see --help");
 }
