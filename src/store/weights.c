@@ -1,0 +1,197 @@
+#include "store/weights.h"
+
+#include <limits.h>
+#include <sys/stat.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "base/memory.h"
+#include "base/strbuf.h"
+#include "exec/params.h"
+#include "store/safetensors.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are written as they lie");
+
+static const char default_name[] = "weights.safetensors";
+
+/* One entry per parameter, one after the other; returns the bytes of all. */
+static size_t make_entries(const struct params *params, struct safetensors_entry *entries)
+{
+    size_t used = 0;
+    for (int i = 0; i < params_count(params); i++) {
+        struct param_range range = params_range(params, i);
+        entries[i] = (struct safetensors_entry){
+            .name = params_name(params, i),
+            .dtype = "F32",
+            .shape = range.shape,
+            .first = used,
+            .bytes = (size_t)shape_count(&range.shape) * sizeof(float),
+        };
+        used += entries[i].bytes;
+    }
+    return used;
+}
+
+/* The whole file in memory: the header, then every parameter in plain order. */
+static int compose(const struct params *params, const struct safetensors_entry *entries,
+                   size_t data_bytes, const struct strbuf *header, struct slab *out,
+                   struct error *err)
+{
+    struct slab file;
+    if (slab_create(header->length + data_bytes, "the file of weights", &file, err) < 0)
+        return -1;
+    memcpy(file.data, header->text, header->length);
+    for (int i = 0; i < params_count(params); i++) {
+        struct tensor plain = {
+            .dtype = DTYPE_F32,
+            .shape = entries[i].shape,
+            .data = (char *)file.data + header->length + entries[i].first,
+        };
+        if (params_read(params, i, &plain, err) < 0) {
+            slab_release(&file);
+            return -1;
+        }
+    }
+    *out = file;
+    return 0;
+}
+
+int weights_save(const char *path, const char *model, const struct params *params,
+                 struct error *err)
+{
+    int status = -1;
+    struct slab file = {0};
+    struct strbuf header;
+    strbuf_init(&header);
+    int count = params_count(params);
+    struct safetensors_entry *entries = memory_allocate((size_t)count * sizeof *entries);
+    if (!entries) {
+        error_set(err, ERROR_MEMORY, "no memory for the header");
+        goto out;
+    }
+    size_t data_bytes = make_entries(params, entries);
+    if (safetensors_header(entries, count, model, &header, err) < 0 ||
+        compose(params, entries, data_bytes, &header, &file, err) < 0)
+        goto out;
+    status = file_write_atomic(path, file.data, file.bytes, err);
+out:
+    slab_release(&file);
+    memory_free(entries);
+    strbuf_release(&header);
+    if (status < 0)
+        error_wrap(err, "saving weights");
+    return status;
+}
+
+static int resolve_path(const char *path, char resolved[PATH_MAX], struct error *err)
+{
+    struct stat info;
+    bool directory = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+    int length = directory ? snprintf(resolved, PATH_MAX, "%s/%s", path, default_name)
+                           : snprintf(resolved, PATH_MAX, "%s", path);
+    if (length >= PATH_MAX)
+        return error_set(err, ERROR_IO, "a path of %d bytes is too long", length);
+    return 0;
+}
+
+/* Something is wrong with `count` parameters, of which `name` is the first. */
+static int mismatch(const char *path, const char *what, const char *name, int count,
+                    const char *detail, struct error *err)
+{
+    char others[48] = "";
+    if (count > 1)
+        snprintf(others, sizeof others, " (and %d others)", count - 1);
+    return error_set(err, ERROR_FORMAT, "%s: %s '%s'%s%s", path, what, name, others, detail);
+}
+
+static int check_missing(const char *path, const struct safetensors *file,
+                         const struct params *params, struct error *err)
+{
+    int missing = 0, first = 0;
+    for (int i = params_count(params) - 1; i >= 0; i--) {
+        if (!safetensors_find(file, params_name(params, i))) {
+            missing++;
+            first = i;
+        }
+    }
+    return missing ? mismatch(path, "lacks the model's parameter", params_name(params, first),
+                              missing, "; was it saved from another model?", err)
+                   : 0;
+}
+
+static int check_left_over(const char *path, const struct safetensors *file,
+                           const struct params *params, struct error *err)
+{
+    int extra = 0, first = 0;
+    for (int i = file->count - 1; i >= 0; i--) {
+        if (params_find(params, file->entries[i].name) < 0) {
+            extra++;
+            first = i;
+        }
+    }
+    return extra ? mismatch(path, "has a tensor that the model lacks:",
+                            file->entries[first].name, extra,
+                            "; was it saved from another model?", err)
+                 : 0;
+}
+
+static int check_shapes(const char *path, const struct safetensors *file,
+                        const struct params *params, struct error *err)
+{
+    for (int i = 0; i < params_count(params); i++) {
+        struct param_range range = params_range(params, i);
+        const struct safetensors_entry *entry = safetensors_find(file, range.name);
+        char theirs[96], ours[96];
+        if (strcmp(entry->dtype, "F32") != 0)
+            return error_set(err, ERROR_FORMAT, "%s: '%s' is %s; only F32 is read", path,
+                             range.name, entry->dtype);
+        if (!shape_equal(&entry->shape, &range.shape))
+            return error_set(err, ERROR_FORMAT, "%s: '%s' has shape %s, the model's has %s", path,
+                             range.name, shape_text(&entry->shape, theirs, sizeof theirs),
+                             shape_text(&range.shape, ours, sizeof ours));
+    }
+    return 0;
+}
+
+/* All is checked before the first number is written. */
+static int apply(const char *path, char *bytes, size_t count, struct arena *arena,
+                 struct params *params, struct error *err)
+{
+    struct safetensors file;
+    if (safetensors_parse(path, bytes, count, arena, &file, err) < 0 ||
+        check_missing(path, &file, params, err) < 0 ||
+        check_left_over(path, &file, params, err) < 0 ||
+        check_shapes(path, &file, params, err) < 0)
+        return -1;
+    /* Writers before version 0.3 of the format did not align the data. */
+    char *data = bytes + (file.data - bytes);
+    if ((uintptr_t)data % _Alignof(float) != 0)
+        data = memmove(bytes, data, file.data_bytes);
+    for (int i = 0; i < params_count(params); i++) {
+        const struct safetensors_entry *entry = safetensors_find(&file, params_name(params, i));
+        struct tensor plain = {
+            .dtype = DTYPE_F32, .shape = entry->shape, .data = data + entry->first};
+        if (params_write(params, i, &plain, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int weights_load(const char *path, struct params *params, struct error *err)
+{
+    char resolved[PATH_MAX];
+    char *bytes;
+    size_t count;
+    if (resolve_path(path, resolved, err) < 0 ||
+        file_read(resolved, memory_available_bytes(), &bytes, &count, err) < 0)
+        return error_wrap(err, "loading weights");
+    struct arena *arena = arena_create();
+    int status = arena ? apply(resolved, bytes, count, arena, params, err)
+                       : error_set(err, ERROR_MEMORY, "no memory for the header");
+    arena_destroy(arena);
+    memory_free(bytes);
+    if (status < 0)
+        error_wrap(err, "loading weights");
+    return status;
+}
