@@ -67,7 +67,8 @@ golden: $(BUILD)/$(NAME)
 
 # ---- bench: the yardstick, the example models, and us against the peers in one run ----
 # BENCH=resnet50,vgg16,mnist,startup,memory,size picks some; BENCH_FLAGS go to bench/run.
-EXAMPLE_MODELS := $(patsubst %.c,$(BUILD)/%.so,$(shell grep -l 'struct model model_user' examples/*.c))
+EXAMPLE_MODELS := $(patsubst %.c,$(BUILD)/%.so,\
+                    $(shell grep -l "struct model model_user" examples/*.c))
 all: $(EXAMPLE_MODELS)
 
 # As a user would build it: the public header and nothing else.

@@ -200,7 +200,8 @@ static struct options parse(int argc, char **argv)
         {"layers", no_argument, NULL, 'l'},        {"peak", no_argument, NULL, 'p'},
         {"json", required_argument, NULL, 'j'},    {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0}};
-    struct options options = {.batch = 32, .threads = omp_get_max_threads(), .repeats = 5, .warmup = 1};
+    struct options options = {
+        .batch = 32, .threads = omp_get_max_threads(), .repeats = 5, .warmup = 1};
     for (int letter; (letter = getopt_long(argc, argv, "h", table, NULL)) != -1;) {
         switch (letter) {
         case 'b': options.batch = parse_count("batch", optarg, 1, 1 << 16); break;

@@ -130,7 +130,7 @@ static dnnl_primitive_attr_t attributes(bool fuse_relu)
     if (fuse_relu) {
         dnnl_post_ops_t ops;
         check(dnnl_post_ops_create(&ops), NULL, "create post-ops");
-        check(dnnl_post_ops_append_eltwise(ops, 1.0f, dnnl_eltwise_relu, 0, 0), NULL, "append ReLU");
+        check(dnnl_post_ops_append_eltwise(ops, 1.0f, dnnl_eltwise_relu, 0, 0), NULL, "add ReLU");
         check(dnnl_primitive_attr_set_post_ops(attr, ops), NULL, "set post-ops");
         dnnl_post_ops_destroy(ops);
     }
