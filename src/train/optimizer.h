@@ -42,6 +42,8 @@ struct optimizer_range {
 
 struct optimizer {
     const char *name, *summary;
+    const char *options;        /* names of the settings it reads, beside weight decay */
+    float default_rate;         /* when neither the user nor the model's recipe has one */
     int slot_count;
     float slot_initial[PARAMS_MAX_SLOTS];   /* Adagrad: 0.1 */
     bool needs_norms;           /* fill the range's norms before each step (LARS) */

@@ -1,4 +1,6 @@
-/* The training loop. It prints nothing: every number leaves by an event. */
+/* The training loop. It prints nothing: every number leaves by an event. It makes nothing either:
+ * plans, updater and loaders are the caller's, so that a program of the user's can drive them by
+ * itself, too. */
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 
@@ -17,47 +19,56 @@ enum train_event_kind {
     TRAIN_STARTED,
     TRAIN_STEP,             /* a step is finished */
     TRAIN_EVALUATED,
-    TRAIN_FINISHED,
+    TRAIN_FINISHED,         /* the last event, also after a stop signal; not after a failure */
 };
 
 struct train_event {
     enum train_event_kind kind;
-    int64_t step, total;    /* finished steps; 0 total: unknown */
-    int64_t epoch, steps_per_epoch;
-    int64_t examples;       /* seen so far; at TRAIN_EVALUATED: those evaluated */
-    double loss, accuracy, accuracy_top_5;  /* of this step, or of the evaluation */
-    double decay_loss;      /* what weight decay adds to the loss; only when it was asked for */
+    int64_t step, total;    /* finished steps, of all */
+    int64_t epoch, steps_per_epoch;         /* whole epochs finished */
+    int64_t examples;       /* of this run so far; at TRAIN_EVALUATED: those evaluated */
+    double loss, accuracy, accuracy_top_5;  /* of this step, or of the evaluation; may be NaN */
     double rate;
-    double step_seconds;
+    double step_seconds;    /* at TRAIN_EVALUATED: of the whole evaluation */
     double input_seconds, forward_seconds, backward_seconds, reduce_seconds, update_seconds;
 };
 typedef void train_observer(void *context, const struct train_event *event);
 
+/* A loader and the fields its batches have (dataset_kind.fields). They meet the plan's inputs by
+ * name. */
+struct trainer_data {
+    struct loader *loader;                  /* NULL: none */
+    const struct dataset_field *fields;
+    int field_count;
+};
+
 struct trainer_inputs {                     /* all borrowed for the length of the run */
     const struct graph *graph;
-    struct params *params;
+    struct plan *plan;                      /* PLAN_TRAIN, of the train loader's batch */
+    struct trainer_data train;
+    struct plan *evaluation_plan;           /* PLAN_EVALUATE, of the validation loader's batch */
+    struct trainer_data validation;
     struct updater *updater;
     const struct schedule *schedule;
-    struct loader *train, *validation;      /* validation may be NULL */
     struct comm *comm;                      /* NULL: alone */
-    struct plan_options plan;               /* mode and batch are set by the trainer */
-    uint64_t seed;
-    int batch;                              /* rows per step of this process */
+    uint64_t seed;                          /* of dropout */
     int64_t first_step, total_steps;
     int64_t evaluate_every;                 /* 0: only at the end, if there is validation data */
-    int64_t decay_loss_every;               /* 0: never */
     const atomic_int *stop_signal;          /* a signal number once one arrived; may be NULL */
 };
 
 /* Runs until total_steps, a failure, or *stop_signal (then it returns 0 after the last whole
  * step). A loss or gradient that is not finite is ERROR_NUMERIC, naming step and op, with the
- * weights of the last good step kept. Observers are called on the calling thread. */
+ * weights and statistics of the last good step kept. Data that does not fit the network's inputs
+ * is ERROR_USAGE with both shapes. Observers are called on the calling thread. Between the first
+ * and the last step nothing is allocated. */
 int trainer_run(const struct trainer_inputs *inputs, train_observer *observer, void *context,
                 struct error *err);
 
-/* One pass over `loader` in evaluation mode. */
-int trainer_evaluate(const struct graph *graph, struct params *params, struct loader *loader,
-                     const struct plan_options *plan, int batch, struct metrics *out,
-                     struct error *err);
+/* One pass over the data with a PLAN_EVALUATE; a short last batch counts with its real rows.
+ * ERROR_CANCELLED when *stop_signal (which may be NULL) was set on the way. */
+int trainer_evaluate(const struct graph *graph, struct plan *plan,
+                     const struct trainer_data *data, const atomic_int *stop_signal,
+                     struct metrics *out, struct error *err);
 
 #endif

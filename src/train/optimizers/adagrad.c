@@ -34,6 +34,8 @@ static void adagrad_step(const struct optimizer_settings *settings, float rate, 
 const struct optimizer optimizer_adagrad = {
     .name = "adagrad",
     .summary = "gradients divided by the root of their summed squares",
+    .options = "epsilon",
+    .default_rate = 0.01F,
     .slot_count = 1,
     .slot_initial = {0.1F},
     .step = adagrad_step,

@@ -41,6 +41,8 @@ static void adam_step(const struct optimizer_settings *settings, float rate, int
 const struct optimizer optimizer_adam = {
     .name = "adam",
     .summary = "adaptive moments with bias correction",
+    .options = "beta1 beta2 epsilon",
+    .default_rate = 0.001F,
     .slot_count = 2,
     .defaults = {.beta1 = 0.9F, .beta2 = 0.999F, .epsilon = 1e-8F},
     .step = adam_step,

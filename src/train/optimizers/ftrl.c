@@ -73,6 +73,8 @@ static void ftrl_step(const struct optimizer_settings *settings, float rate, int
 const struct optimizer optimizer_ftrl = {
     .name = "ftrl",
     .summary = "follow the regularized leader: sparse linear models",
+    .options = "l1 l2 lr-power",
+    .default_rate = 0.005F,
     .slot_count = 2,
     .slot_initial = {0.1F, 0},
     .defaults = {.learning_rate_power = -0.5F},

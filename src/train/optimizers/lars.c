@@ -40,6 +40,8 @@ static void lars_step(const struct optimizer_settings *settings, float rate, int
 const struct optimizer optimizer_lars = {
     .name = "lars",
     .summary = "momentum with a rate per layer, for large global batches",
+    .options = "momentum nesterov epsilon lars-trust",
+    .default_rate = 1,
     .slot_count = 1,
     .needs_norms = true,
     .defaults = {.momentum = 0.9F, .trust = 0.001F},

@@ -48,6 +48,8 @@ static void momentum_step(const struct optimizer_settings *settings, float rate,
 const struct optimizer optimizer_momentum = {
     .name = "momentum",
     .summary = "gradient descent with (Nesterov) momentum",
+    .options = "momentum nesterov",
+    .default_rate = 0.01F,
     .slot_count = 1,
     .defaults = {.momentum = 0.9F},
     .step = momentum_step,

@@ -39,6 +39,8 @@ static void rmsprop_step(const struct optimizer_settings *settings, float rate, 
 const struct optimizer optimizer_rmsprop = {
     .name = "rmsprop",
     .summary = "gradients divided by their root mean square, with momentum",
+    .options = "momentum rmsprop-decay epsilon",
+    .default_rate = 0.001F,
     .slot_count = 2,
     .slot_initial = {1, 0},
     .defaults = {.decay_rate = 0.9F, .momentum = 0.9F, .epsilon = 1},

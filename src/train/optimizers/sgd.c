@@ -21,5 +21,7 @@ static void sgd_step(const struct optimizer_settings *settings, float rate, int6
 const struct optimizer optimizer_sgd = {
     .name = "sgd",
     .summary = "plain gradient descent",
+    .options = "",
+    .default_rate = 0.01F,
     .step = sgd_step,
 };

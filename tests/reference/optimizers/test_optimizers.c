@@ -1,11 +1,8 @@
 /* Every optimizer over 20 steps, and every schedule, against numbers that PyTorch or the
  * published formula gave in double precision (make_vectors.py). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <math.h>
 
-#include "base/error.h"
+#include "support/test.h"
 #include "train/optimizer.h"
 #include "train/schedule.h"
 #include "vectors.h"
@@ -94,16 +91,16 @@ static void compare(const struct optimizer_case *test, const float *weights, int
     for (int i = 0; i < VECTOR_COUNT; i++) {
         double difference = fabs(weights[i] - test->weights[kept][i]);
         if (!(difference <= allowed))
-            fail_msg("%s, step %d, weight %d: %.9g, expected %.9g (%.2g apart, %.2g allowed)",
-                     test->title, step, i, (double)weights[i], test->weights[kept][i], difference,
-                     allowed);
+            FAIL("%s, step %d, weight %d: %.9g, expected %.9g (%.2g apart, %.2g allowed)",
+                 test->title, step, i, (double)weights[i], test->weights[kept][i], difference,
+                 allowed);
     }
 }
 
 static void run_case(const struct optimizer_case *test, bool two_generations)
 {
     const struct optimizer *optimizer = optimizer_find(test->optimizer);
-    assert_non_null(optimizer);
+    ASSERT_TRUE(optimizer);
     static struct state generations[2];
     start(&generations[0], optimizer);
     for (int step = 1, now = 0, kept = 0; step <= VECTOR_STEPS; step++) {
@@ -115,58 +112,43 @@ static void run_case(const struct optimizer_case *test, bool two_generations)
     }
 }
 
-static void every_optimizer_follows_its_reference_for_20_steps(void **state)
+TEST(optimizers, every_optimizer_follows_its_reference_for_20_steps)
 {
-    (void)state;
     for (int i = 0; i < CASES; i++)
         run_case(&optimizer_cases[i], false);
 }
 
-static void every_optimizer_may_read_one_generation_and_write_another(void **state)
+TEST(optimizers, every_optimizer_may_read_one_generation_and_write_another)
 {
-    (void)state;
     for (int i = 0; i < CASES; i++)
         run_case(&optimizer_cases[i], true);
 }
 
-static void every_optimizer_has_a_reference(void **state)
+TEST(optimizers, every_optimizer_has_a_reference)
 {
-    (void)state;
     for (const struct optimizer *const *rule = optimizer_list(); *rule; rule++) {
         bool found = false;
         for (int i = 0; i < CASES; i++)
             found |= !strcmp(optimizer_cases[i].optimizer, (*rule)->name);
         if (!found)
-            fail_msg("make_vectors.py has no case for %s", (*rule)->name);
+            FAIL("make_vectors.py has no case for %s", (*rule)->name);
     }
 }
 
-static void every_schedule_follows_its_formula(void **state)
+TEST(schedules, every_schedule_follows_its_formula)
 {
-    (void)state;
     for (int s = 0; s < SCHEDULES; s++) {
         struct schedule schedule;
         struct error err = {0};
         if (schedule_parse(schedule_cases[s].text, 0.5F, 5, SCHEDULE_EPOCH, SCHEDULE_TOTAL,
                            &schedule, &err) < 0)
-            fail_msg("%s", err.message);
+            FAIL("%s", err.message);
         for (int i = 0; i < SCHEDULE_POINTS; i++) {
             float rate = schedule_rate(&schedule, schedule_points[i]);
             double expected = schedule_cases[s].rates[i];
             if (fabs(rate - expected) > 0x1p-23 * 0.5)
-                fail_msg("%s at step %d: %.9g, expected %.9g", schedule_cases[s].text,
+                FAIL("%s at step %d: %.9g, expected %.9g", schedule_cases[s].text,
                          (int)schedule_points[i], (double)rate, expected);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_optimizer_follows_its_reference_for_20_steps),
-        cmocka_unit_test(every_optimizer_may_read_one_generation_and_write_another),
-        cmocka_unit_test(every_optimizer_has_a_reference),
-        cmocka_unit_test(every_schedule_follows_its_formula),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

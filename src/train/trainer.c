@@ -1,0 +1,291 @@
+#include "train/trainer.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "comm/comm.h"
+#include "graph/graph.h"
+#include "train/feed.h"
+
+struct run {
+    const struct trainer_inputs *inputs;
+    train_observer *observer;
+    void *context;
+    struct feed feed;
+    struct arena *arena;
+    struct comm_request *requests;      /* one per bucket, when there are peers */
+    int request_count;
+    struct error reduce_error;          /* the first of this step, from the bucket hook */
+    int64_t step;                       /* finished ones */
+    int64_t steps_per_epoch;
+    int64_t examples;
+    int64_t evaluated_at;               /* the step of the last evaluation, or -1 */
+};
+
+static bool stopping(const atomic_int *stop_signal)
+{
+    return stop_signal && atomic_load_explicit(stop_signal, memory_order_relaxed);
+}
+
+/* An event with what is alike for all kinds; the numbers start as unknown. */
+static struct train_event make_event(const struct run *run, enum train_event_kind kind)
+{
+    return (struct train_event){
+        .kind = kind,
+        .step = run->step,
+        .total = run->inputs->total_steps,
+        .epoch = run->steps_per_epoch ? run->step / run->steps_per_epoch : 0,
+        .steps_per_epoch = run->steps_per_epoch,
+        .examples = run->examples,
+        .loss = NAN,
+        .accuracy = NAN,
+        .accuracy_top_5 = NAN,
+        .rate = schedule_rate(run->inputs->schedule, run->step),
+    };
+}
+
+static void emit(const struct run *run, const struct train_event *event)
+{
+    if (run->observer)
+        run->observer(run->context, event);
+}
+
+static void set_metrics(struct train_event *event, const struct metrics *metrics)
+{
+    event->loss = metrics_loss(metrics);
+    event->accuracy = metrics_accuracy(metrics);
+    event->accuracy_top_5 = metrics_accuracy_top_5(metrics);
+}
+
+/* --- evaluation ----------------------------------------------------------------------------- */
+
+static int evaluate_pass(struct feed *feed, const atomic_int *stop_signal, struct metrics *out,
+                         struct error *err)
+{
+    struct metrics metrics = {0};
+    loader_seek(feed->loader, (struct loader_position){0});
+    for (;;) {
+        if (feed_next(feed, err) < 0)
+            return -1;
+        if (!feed->rows)
+            break;
+        feed_forward(feed);
+        feed_count(feed, &metrics);
+        if (stopping(stop_signal))
+            return error_set(err, ERROR_CANCELLED, "stopped after %" PRId64
+                             " examples of the evaluation", metrics.examples);
+    }
+    *out = metrics;
+    return 0;
+}
+
+int trainer_evaluate(const struct graph *graph, struct plan *plan,
+                     const struct trainer_data *data, const atomic_int *stop_signal,
+                     struct metrics *out, struct error *err)
+{
+    struct feed feed;
+    if (feed_init(&feed, graph, plan, data, err) < 0)
+        return -1;
+    return evaluate_pass(&feed, stop_signal, out, err);
+}
+
+/* A stop signal in the middle ends it without an event, and without being a failure. */
+static int evaluate(struct run *run, struct error *err)
+{
+    const struct trainer_inputs *inputs = run->inputs;
+    struct metrics metrics;
+    double start = clock_seconds();
+    struct error inner = {0};
+    if (trainer_evaluate(inputs->graph, inputs->evaluation_plan, &inputs->validation,
+                         inputs->stop_signal, &metrics, &inner) < 0) {
+        if (inner.code == ERROR_CANCELLED)
+            return 0;
+        return error_set(err, inner.code, "evaluation after step %" PRId64 ": %s", run->step,
+                         inner.message);
+    }
+    struct train_event event = make_event(run, TRAIN_EVALUATED);
+    set_metrics(&event, &metrics);
+    event.examples = metrics.examples;
+    event.step_seconds = clock_seconds() - start;
+    run->evaluated_at = run->step;
+    emit(run, &event);
+    return 0;
+}
+
+/* --- one step ------------------------------------------------------------------------------- */
+
+static void reduce_bucket(void *context, int bucket, float *first, size_t count)
+{
+    struct run *run = context;
+    (void)bucket;
+    if (run->reduce_error.code)
+        return;
+    if (comm_reduce_start(run->inputs->comm, first, count, &run->requests[run->request_count],
+                          &run->reduce_error) == 0)
+        run->request_count++;
+}
+
+/* Waits for the buckets in the order they were started. */
+static int finish_reduce(struct run *run, struct error *err)
+{
+    for (int i = 0; i < run->request_count && !run->reduce_error.code; i++)
+        comm_wait(run->inputs->comm, run->requests[i], &run->reduce_error);
+    run->request_count = 0;
+    if (!run->reduce_error.code)
+        return 0;
+    return error_set(err, run->reduce_error.code, "step %" PRId64 ": %s", run->step + 1,
+                     run->reduce_error.message);
+}
+
+/* Says where it began: in the data, in an operation, or only on the way back. */
+static int not_finite(struct run *run, double loss, struct error *err)
+{
+    int64_t at = run->step + 1;
+    const char *node = plan_find_nonfinite(run->inputs->plan, run->feed.inputs);
+    if (!node)
+        return error_set(err, ERROR_NUMERIC, "step %" PRId64 ": a gradient is not finite (loss "
+                         "%g); a lower --lr or more --warmup-epochs may help", at, loss);
+    if (graph_find_input(run->inputs->graph, node) >= 0)
+        return error_set(err, ERROR_NUMERIC, "step %" PRId64 ": the data holds a value of %s that "
+                         "is not finite (loss %g)", at, node, loss);
+    return error_set(err, ERROR_NUMERIC,
+                     "step %" PRId64 ": %s is the first operation whose result is not finite (loss "
+                     "%g); a lower --lr or more --warmup-epochs may help", at, node, loss);
+}
+
+/* Looked at before anything is changed, so that the last good step stays whole. */
+static int check_finite(struct run *run, double loss, struct error *err)
+{
+    if (isfinite(loss) && updater_gradients_finite(run->inputs->updater))
+        return 0;
+    return not_finite(run, loss, err);
+}
+
+static int step(struct run *run, struct error *err)
+{
+    const struct trainer_inputs *inputs = run->inputs;
+    struct feed *feed = &run->feed;
+    struct metrics metrics = {0};
+    int peers = inputs->comm ? comm_size(inputs->comm) : 1;
+
+    double start = clock_seconds();
+    if (feed_next(feed, err) < 0)
+        return error_wrap(err, "step %" PRId64, run->step + 1);
+    double fed = clock_seconds();
+    plan_set_random(inputs->plan, inputs->seed, (uint64_t)run->step);
+    feed_forward(feed);
+    feed_count(feed, &metrics);
+    double forwarded = clock_seconds();
+    plan_backward(inputs->plan, 1.0F / ((float)plan_batch(inputs->plan) * (float)peers),
+                  peers > 1 ? reduce_bucket : NULL, run);
+    double backwarded = clock_seconds();
+    if (finish_reduce(run, err) < 0)
+        return -1;
+    double reduced = clock_seconds();
+    if (check_finite(run, metrics_loss(&metrics), err) < 0)
+        return -1;
+    float rate = schedule_rate(inputs->schedule, run->step);
+    updater_step(inputs->updater, rate, run->step + 1);
+    plan_commit_statistics(inputs->plan);
+    double end = clock_seconds();
+
+    run->step++;
+    run->examples += (int64_t)feed->rows * peers;
+    struct train_event event = make_event(run, TRAIN_STEP);
+    set_metrics(&event, &metrics);
+    event.rate = rate;
+    event.step_seconds = end - start;
+    event.input_seconds = fed - start;
+    event.forward_seconds = forwarded - fed;
+    event.backward_seconds = backwarded - forwarded;
+    event.reduce_seconds = reduced - backwarded;
+    event.update_seconds = end - reduced;
+    emit(run, &event);
+    return 0;
+}
+
+/* --- the run -------------------------------------------------------------------------------- */
+
+/* Ranks whose slabs differ in meaning would add different weights into each other. */
+static int check_agreement(const struct trainer_inputs *inputs, struct error *err)
+{
+    bool same;
+    if (!inputs->comm)
+        return 0;
+    if (comm_agree(inputs->comm, plan_fingerprint(inputs->plan), &same, err) < 0)
+        return -1;
+    if (!same)
+        return error_set(err, ERROR_PEER, "rank %d of %d lays its gradients out differently: all "
+                         "ranks need the same model, batch size, threads and kind of processor",
+                         comm_rank(inputs->comm), comm_size(inputs->comm));
+    return 0;
+}
+
+static int prepare(struct run *run, struct error *err)
+{
+    const struct trainer_inputs *inputs = run->inputs;
+    if (feed_init(&run->feed, inputs->graph, inputs->plan, &inputs->train, err) < 0 ||
+        check_agreement(inputs, err) < 0)
+        return -1;
+    if (inputs->validation.loader) {
+        struct feed trial;      /* data that does not fit is refused now, not after the training */
+        if (feed_init(&trial, inputs->graph, inputs->evaluation_plan, &inputs->validation, err) < 0)
+            return error_wrap(err, "evaluation data");
+    }
+    run->requests =
+        ARENA_ARRAY(run->arena, struct comm_request, plan_bucket_count(inputs->plan) + 1);
+    if (!run->requests)
+        return error_set(err, ERROR_MEMORY, "no memory for the training loop");
+    run->steps_per_epoch = loader_steps_per_epoch(inputs->train.loader);
+    if (run->steps_per_epoch)
+        loader_seek(inputs->train.loader,
+                    (struct loader_position){.epoch = run->step / run->steps_per_epoch,
+                                             .step = run->step % run->steps_per_epoch});
+    return 0;
+}
+
+static bool evaluation_due(const struct run *run)
+{
+    int64_t every = run->inputs->evaluate_every;
+    return run->inputs->validation.loader && every && run->step % every == 0;
+}
+
+static int run_steps(struct run *run, struct error *err)
+{
+    const struct trainer_inputs *inputs = run->inputs;
+    struct train_event started = make_event(run, TRAIN_STARTED);
+    emit(run, &started);
+    while (run->step < inputs->total_steps && !stopping(inputs->stop_signal)) {
+        if (step(run, err) < 0)
+            return -1;
+        if (evaluation_due(run) && evaluate(run, err) < 0)
+            return -1;
+    }
+    if (inputs->validation.loader && run->evaluated_at != run->step &&
+        !stopping(inputs->stop_signal) && evaluate(run, err) < 0)
+        return -1;
+    struct train_event finished = make_event(run, TRAIN_FINISHED);
+    emit(run, &finished);
+    return 0;
+}
+
+int trainer_run(const struct trainer_inputs *inputs, train_observer *observer, void *context,
+                struct error *err)
+{
+    struct run run = {.inputs = inputs,
+                      .observer = observer,
+                      .context = context,
+                      .arena = arena_create(),
+                      .step = inputs->first_step,
+                      .evaluated_at = -1};
+    if (!run.arena)
+        return error_set(err, ERROR_MEMORY, "no memory for the training loop");
+    int status = prepare(&run, err);
+    if (status == 0)
+        status = run_steps(&run, err);
+    arena_destroy(run.arena);
+    return status;
+}
