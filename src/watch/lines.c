@@ -1,0 +1,112 @@
+#include "watch/lines.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "train/trainer.h"
+#include "watch/pace.h"
+
+struct lines {
+    struct lines_options options;
+    struct pace pace;
+    double started, written;    /* when */
+};
+
+int lines_create(const struct lines_options *options, struct lines **out, struct error *err)
+{
+    struct lines *lines = memory_allocate(sizeof *lines);
+    if (!lines)
+        return error_set(err, ERROR_MEMORY, "no memory for the log of the training");
+    lines->options = *options;
+    if (!lines->options.now)
+        lines->options.now = clock_seconds;
+    if (!lines->options.wall)
+        lines->options.wall = clock_wall_seconds;
+    *out = lines;
+    return 0;
+}
+
+void lines_destroy(struct lines *lines)
+{
+    memory_free(lines);
+}
+
+/* "2024-05-06T07:08:09Z " in UTC: logs of several machines sort together. */
+static void stamp(const struct lines *lines)
+{
+    time_t seconds = (time_t)lines->options.wall();
+    struct tm parts;
+    char text[32];
+    gmtime_r(&seconds, &parts);
+    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    fprintf(lines->options.out, "%s ", text);
+}
+
+static void write_scores(FILE *out, double loss, double accuracy)
+{
+    char text[32];
+    fprintf(out, "loss %s", pace_number_text(loss, text, sizeof text));
+    if (!isnan(accuracy))
+        fprintf(out, ", accuracy %.4f", accuracy);
+}
+
+static void on_started(struct lines *lines, const struct train_event *event)
+{
+    lines->started = lines->options.now();
+    stamp(lines);
+    fprintf(lines->options.out, "training from step %" PRId64 " to %" PRId64 ", %" PRId64
+            " steps per epoch\n", event->step, event->total, event->steps_per_epoch);
+}
+
+/* The first and the last step are always told. */
+static void on_step(struct lines *lines, const struct train_event *event)
+{
+    double now = lines->options.now();
+    pace_add(&lines->pace, event);
+    if (lines->pace.steps > 1 && event->step < event->total &&
+        now - lines->written < lines->options.interval_seconds)
+        return;
+    lines->written = now;
+    char rate[32], speed[32], left[32];
+    stamp(lines);
+    fprintf(lines->options.out, "step %" PRId64 "/%" PRId64 ", ", event->step, event->total);
+    write_scores(lines->options.out, lines->pace.loss, lines->pace.accuracy);
+    fprintf(lines->options.out, ", lr %s, %s examples/s, %s left\n",
+            pace_number_text(event->rate, rate, sizeof rate),
+            pace_number_text(pace_examples_per_second(&lines->pace), speed, sizeof speed),
+            pace_duration_text(pace_seconds_left(&lines->pace, event), left, sizeof left));
+}
+
+static void on_evaluated(const struct lines *lines, const struct train_event *event)
+{
+    stamp(lines);
+    fprintf(lines->options.out, "evaluated after step %" PRId64 ": ", event->step);
+    write_scores(lines->options.out, event->loss, event->accuracy);
+    fprintf(lines->options.out, ", %" PRId64 " examples in %.1f s\n", event->examples,
+            event->step_seconds);
+}
+
+static void on_finished(const struct lines *lines, const struct train_event *event)
+{
+    char took[32];
+    stamp(lines);
+    fprintf(lines->options.out, "finished %" PRId64 " steps, %" PRId64 " examples in %s\n",
+            event->step, event->examples,
+            pace_duration_text(lines->options.now() - lines->started, took, sizeof took));
+}
+
+void lines_observe(void *context, const struct train_event *event)
+{
+    struct lines *lines = context;
+    switch (event->kind) {
+    case TRAIN_STARTED: on_started(lines, event); break;
+    case TRAIN_STEP: on_step(lines, event); break;
+    case TRAIN_EVALUATED: on_evaluated(lines, event); break;
+    case TRAIN_FINISHED: on_finished(lines, event); break;
+    }
+    fflush(lines->options.out);
+}
