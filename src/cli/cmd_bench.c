@@ -1,0 +1,288 @@
+#include <inttypes.h>
+#include <math.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+#include "cli/bench_text.h"
+#include "cli/command.h"
+#include "cli/output.h"
+#include "cli/report.h"
+#include "cli/rule.h"
+#include "cli/session.h"
+#include "cli/signals.h"
+#include "train/feed.h"
+
+struct bench_settings {
+    struct session_settings common;
+    struct rule_settings rule;
+    int64_t batches, warmup_batches, display_every;
+    bool forward_only, explain;
+};
+
+static const struct option options[] = {
+    SESSION_MODEL_OPTION(bench_settings),
+    OPTION_SECTION("Work"),
+    SESSION_BATCH_OPTION(bench_settings),
+    OPTION_LONG(bench_settings, batches, "num-batches", .letter = 'n', OPTION_AT_LEAST(1),
+                .initial = "100", .aliases = "steps", .help = "steps that are measured"),
+    OPTION_LONG(bench_settings, warmup_batches, "num-warmup-batches", OPTION_AT_LEAST(0),
+                .initial = "10", .help = "steps before them that are not"),
+    OPTION_LONG(bench_settings, display_every, "display-every", OPTION_AT_LEAST(1),
+                .initial = "10", .help = "steps between two lines"),
+    OPTION_FLAG(bench_settings, forward_only, "forward-only",
+                .help = "only the forward pass, as in evaluation"),
+    OPTION_TEXT(bench_settings, common.data, "data", .initial = "synthetic", .value = "SPEC",
+                .aliases = "data-dir", .help = "KIND or KIND:DIR (see `lockstep datasets`)"),
+    OPTION_SECTION("Network"),
+    SESSION_NETWORK_OPTIONS(bench_settings),
+    OPTION_SECTION("Optimizer"),
+    RULE_OPTIONS(bench_settings),
+    OPTION_SECTION("Running"),
+    SESSION_RUN_OPTIONS(bench_settings),
+    OPTION_SECTION("Results"),
+    SESSION_JSON_OPTION(bench_settings),
+    OPTION_FLAG(bench_settings, explain, "explain",
+                .help = "also print kernel, layout, bytes and share of the time of each "
+                        "operation; taking the times costs a little"),
+    OPTION_REFUSED("variable-update", .value = "HOW", .accepts = "parameter_server horovod",
+                   .help = "with one rank there is nothing to exchange"),
+    SESSION_REFUSED_OPTIONS,
+    OPTION_END
+};
+
+struct job {
+    const struct bench_settings *settings;
+    struct session session;
+    struct session_data data;
+    struct param_group group;
+    struct schedule schedule;
+    struct params *params;
+    struct plan *plan;
+    struct updater *updater;        /* NULL: forward only */
+    struct report report;
+    FILE *out;                      /* standard output, or NULL when the JSON goes there */
+    struct strbuf text;             /* of what is printed next */
+};
+
+static void release(struct job *job)
+{
+    strbuf_release(&job->text);
+    report_release(&job->report);
+    updater_destroy(job->updater);
+    plan_destroy(job->plan);
+    params_destroy(job->params);
+    session_close_data(&job->data);
+    session_close(&job->session);
+}
+
+static void print(struct job *job)
+{
+    if (job->out) {
+        fputs(job->text.text, job->out);
+        fflush(job->out);
+    }
+    strbuf_clear(&job->text);
+}
+
+/* --- making --------------------------------------------------------------------------------- */
+
+static int make_plan(struct job *job, struct error *err)
+{
+    const struct bench_settings *settings = job->settings;
+    bool forward = settings->forward_only;
+    struct plan_options plan = {.mode = forward ? PLAN_EVALUATE : PLAN_TRAIN,
+                                .batch = settings->common.batch,
+                                .threads = job->session.threads,
+                                .profile = settings->explain};
+    if (params_create(job->session.graph, forward ? 0 : job->group.optimizer->slot_count, NULL,
+                      &job->params, err) < 0 ||
+        plan_create(job->session.graph, job->params, &plan, &job->plan, err) < 0 ||
+        params_initialize(job->params, (uint64_t)settings->common.seed, err) < 0)
+        return -1;
+    if (forward)
+        return 0;
+    if (updater_create(job->params, &job->group, 1, job->session.threads, &job->updater, err) < 0)
+        return -1;
+    updater_initialize_slots(job->updater);
+    return 0;
+}
+
+static int prepare(struct job *job, struct options *parsed, struct bench_settings *settings,
+                   struct error *err)
+{
+    if (session_open(&job->session, parsed, SESSION_PART_OF_RECIPE, &settings->common, err) < 0 ||
+        rule_resolve(parsed, &settings->rule, job->session.recipe, settings->common.batch,
+                     &job->group, &job->schedule.base_rate, err) < 0 ||
+        session_build(&job->session, parsed, &settings->common, err) < 0 ||
+        session_open_data(&job->session, &settings->common, settings->common.data, SPLIT_TRAIN,
+                          &job->data, err) < 0)
+        return -1;
+    return report_init(&job->report, settings->warmup_batches + settings->batches,
+                       settings->warmup_batches, err);
+}
+
+static void print_header(struct job *job)
+{
+    const struct bench_settings *settings = job->settings;
+    int64_t per_epoch = loader_steps_per_epoch(job->data.trainer.loader);
+    struct bench_header header = {
+        .model = job->session.model->name,
+        .data = job->data.spec,
+        .optimizer = job->group.optimizer->name,
+        .forward_only = settings->forward_only,
+        .batch = settings->common.batch,
+        .ranks = 1,
+        .batches = settings->batches,
+        .epochs = per_epoch ? (double)settings->batches / (double)per_epoch : 0,
+    };
+    bench_text_header(&header, &job->text);
+    print(job);
+}
+
+/* --- running -------------------------------------------------------------------------------- */
+
+/* The loss that tf_cnn_benchmarks shows has the weight decay in it. */
+static double total_loss(const struct job *job, double loss)
+{
+    return job->updater ? loss + updater_decay_loss(job->updater) : loss;
+}
+
+static void observe(void *context, const struct train_event *event)
+{
+    struct job *job = context;
+    const struct bench_settings *settings = job->settings;
+    report_observe(&job->report, event);
+    int64_t step = job->report.steps - settings->warmup_batches;
+    if (event->kind == TRAIN_STARTED && settings->warmup_batches)
+        strbuf_add(&job->text, "Running warm up\n");
+    if ((event->kind == TRAIN_STARTED || event->kind == TRAIN_STEP) && step == 0)
+        bench_text_columns(&job->text);
+    if (event->kind == TRAIN_STEP && step > 0 &&
+        (step == 1 || step % settings->display_every == 0)) {
+        struct report_speed speed;
+        report_measure(&job->report, settings->common.batch, &speed);
+        bench_text_step(step, settings->common.batch, &speed, total_loss(job, event->loss),
+                        &job->text);
+    }
+    print(job);
+}
+
+static int train(struct job *job, const atomic_int *stop_signal, struct error *err)
+{
+    struct trainer_inputs inputs = {
+        .graph = job->session.graph,
+        .plan = job->plan,
+        .train = job->data.trainer,
+        .updater = job->updater,
+        .schedule = &job->schedule,
+        .seed = (uint64_t)job->settings->common.seed,
+        .total_steps = job->settings->warmup_batches + job->settings->batches,
+        .stop_signal = stop_signal,
+    };
+    return trainer_run(&inputs, observe, job, err);
+}
+
+static int forward(struct job *job, const atomic_int *stop_signal, struct error *err)
+{
+    int64_t total = job->settings->warmup_batches + job->settings->batches;
+    struct feed feed;
+    struct train_event event = {.kind = TRAIN_STARTED, .total = total};
+    if (feed_init(&feed, job->session.graph, job->plan, &job->data.trainer, err) < 0)
+        return -1;
+    observe(job, &event);
+    event.kind = TRAIN_STEP;
+    while (event.step < total && !atomic_load(stop_signal)) {
+        struct metrics metrics = {0};
+        double start = clock_seconds();
+        if (feed_next(&feed, err) < 0)
+            return -1;
+        feed_forward(&feed);
+        feed_count(&feed, &metrics);
+        event.step_seconds = clock_seconds() - start;
+        event.step++;
+        event.examples += feed.rows;
+        event.loss = metrics_loss(&metrics);
+        event.accuracy = metrics_accuracy(&metrics);
+        event.accuracy_top_5 = metrics_accuracy_top_5(&metrics);
+        observe(job, &event);
+    }
+    return 0;
+}
+
+/* --- results -------------------------------------------------------------------------------- */
+
+static int write_json(const struct job *job, const struct report_speed *speed, struct error *err)
+{
+    int batch = job->settings->common.batch;
+    struct json *json = json_object_create();
+    if (!json)
+        return error_set(err, ERROR_MEMORY, "no memory for the JSON output");
+    session_describe(&job->session, job->data.spec, job->plan, json);
+    report_describe(&job->report, batch, json);
+    json_set_text(json, "mode", job->settings->forward_only ? "forward-only" : "training");
+    json_set_text(json, "optimizer", job->group.optimizer->name);
+    json_set_integer(json, "warmup_steps", job->settings->warmup_batches);
+    json_set_number(json, "total_examples_per_second",
+                    speed->steps ? batch / speed->mean_step_seconds : NAN);
+    json_set_number(json, "uncertainty", speed->uncertainty);
+    json_set_number(json, "jitter", speed->jitter);
+    json_set_number(json, "input_stall_seconds", loader_stall_seconds(job->data.trainer.loader));
+    int status = output_json(json, job->settings->common.json, err);
+    json_release(json);
+    return status;
+}
+
+static int finish(struct job *job, struct error *err)
+{
+    struct report_speed speed;
+    int batch = job->settings->common.batch;
+    report_measure(&job->report, batch, &speed);
+    if (speed.steps)
+        bench_text_total(batch / speed.mean_step_seconds, &job->text);
+    if (job->settings->explain)
+        plan_explain(job->plan, &job->text);
+    if (job->text.failed)
+        return error_set(err, ERROR_MEMORY, "no memory for the output");
+    print(job);
+    if (job->settings->common.json && write_json(job, &speed, err) < 0)
+        return -1;
+    return signals_status();
+}
+
+static int run(struct options *parsed, void *settings, struct error *err)
+{
+    struct job job = {.settings = settings};
+    const char *json = job.settings->common.json;
+    const atomic_int *stop_signal = signals_catch();
+    int status = -1;
+    job.out = json && !strcmp(json, "-") ? NULL : stdout;
+    strbuf_init(&job.text);
+    if (prepare(&job, parsed, settings, err) < 0)
+        goto out;
+    print_header(&job);
+    if (make_plan(&job, err) < 0)
+        goto out;
+    if ((job.updater ? train : forward)(&job, stop_signal, err) == 0)
+        status = finish(&job, err);
+out:
+    release(&job);
+    return status;
+}
+
+const struct command command_bench = {
+    .name = "bench",
+    .summary = "measure how fast a network trains",
+    .description =
+        "Trains MODEL on synthetic data and prints its speed as tf_cnn_benchmarks does: the mean "
+        "over the steps so far, its uncertainty (standard deviation over the root of their "
+        "number), and the jitter (1.4826 times the median distance from the median).",
+    .examples = "# the benchmark of VGG16 that users of tf_cnn_benchmarks know\n"
+                "lockstep bench --model vgg16 --batch_size 16 --num_batches 20\n"
+                "# for a script\n"
+                "lockstep bench resnet50 --batch-size 32 --json -\n",
+    .options = options,
+    .settings_size = sizeof(struct bench_settings),
+    .run = run,
+};

@@ -1,0 +1,134 @@
+#include <inttypes.h>
+#include <math.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "cli/command.h"
+#include "cli/output.h"
+#include "cli/session.h"
+#include "cli/signals.h"
+#include "store/weights.h"
+
+struct eval_settings {
+    struct session_settings common;
+    const char *weights;
+};
+
+static const struct option options[] = {
+    SESSION_MODEL_OPTION(eval_settings),
+    OPTION_TEXT(eval_settings, weights, "weights", .value = "PATH", .letter = 'w',
+                .aliases = "checkpoint model-dir", .environment = "OUTPUT_DIR",
+                .help = "weights.safetensors, or the directory `train` wrote it to"),
+    OPTION_SECTION("Data"),
+    OPTION_TEXT(eval_settings, common.data, "data", .value = "SPEC", .environment = "DATASET_DIR",
+                .aliases = "eval-data data-dir data-location", .initial_note = "the model's",
+                .help = "KIND, KIND:DIR (see `lockstep datasets`), or a directory whose files tell "
+                        "the kind; the split for evaluation is used"),
+    SESSION_EXAMPLES_OPTION(eval_settings),
+    SESSION_BATCH_OPTION(eval_settings),
+    OPTION_SECTION("Network"),
+    SESSION_NETWORK_OPTIONS(eval_settings),
+    OPTION_SECTION("Running"),
+    SESSION_RUN_OPTIONS(eval_settings),
+    SESSION_JSON_OPTION(eval_settings),
+    SESSION_REFUSED_OPTIONS,
+    OPTION_END
+};
+
+struct job {
+    struct session session;
+    struct session_data data;
+    struct params *params;
+    struct plan *plan;
+    struct metrics metrics;
+    double seconds;
+};
+
+static int evaluate(struct job *job, struct options *parsed, struct eval_settings *settings,
+                    struct error *err)
+{
+    if (!settings->weights)
+        return error_set(err, ERROR_USAGE, "which weights? Give --weights=PATH");
+    if (session_open(&job->session, parsed, SESSION_PART_OF_RECIPE, &settings->common, err) < 0 ||
+        session_build(&job->session, parsed, &settings->common, err) < 0 ||
+        session_open_data(&job->session, &settings->common, settings->common.data, SPLIT_EVALUATE,
+                          &job->data, err) < 0)
+        return -1;
+    struct plan_options plan = {.mode = PLAN_EVALUATE,
+                                .batch = settings->common.batch,
+                                .threads = job->session.threads};
+    if (params_create(job->session.graph, 0, NULL, &job->params, err) < 0 ||
+        plan_create(job->session.graph, job->params, &plan, &job->plan, err) < 0 ||
+        weights_load(settings->weights, job->params, err) < 0)
+        return -1;
+    double start = clock_seconds();
+    int status = trainer_evaluate(job->session.graph, job->plan, &job->data.trainer,
+                                  signals_catch(), &job->metrics, err);
+    job->seconds = clock_seconds() - start;
+    return status;
+}
+
+static int write_json(const struct job *job, const char *target, struct error *err)
+{
+    const struct metrics *metrics = &job->metrics;
+    struct json *json = json_object_create();
+    if (!json)
+        return error_set(err, ERROR_MEMORY, "no memory for the JSON output");
+    session_describe(&job->session, job->data.spec, job->plan, json);
+    json_set_integer(json, "examples", metrics->examples);
+    json_set_number(json, "seconds", job->seconds);
+    json_set_number(json, "examples_per_second",
+                    job->seconds > 0 ? (double)metrics->examples / job->seconds : NAN);
+    json_set_number(json, "loss", metrics_loss(metrics));
+    json_set_number(json, "accuracy", metrics_accuracy(metrics));
+    json_set_number(json, "accuracy_top_5", metrics_accuracy_top_5(metrics));
+    int status = output_json(json, target, err);
+    json_release(json);
+    return status;
+}
+
+static void print(const struct job *job)
+{
+    const struct metrics *metrics = &job->metrics;
+    printf("%" PRId64 " examples in %.1f s\n", metrics->examples, job->seconds);
+    printf("Loss: %.4f\n", metrics_loss(metrics));
+    if (!metrics->judged)
+        return;
+    printf("Accuracy: %.4f\n", metrics_accuracy(metrics));
+    printf("Accuracy @ 1 = %.4f Accuracy @ 5 = %.4f [%" PRId64 " examples]\n",
+           metrics_accuracy(metrics), metrics_accuracy_top_5(metrics), metrics->examples);
+}
+
+static int run(struct options *parsed, void *settings, struct error *err)
+{
+    const struct eval_settings *wanted = settings;
+    const char *target = wanted->common.json;
+    struct job job = {0};
+    int status = evaluate(&job, parsed, settings, err);
+    if (status < 0 && err->code == ERROR_CANCELLED && signals_status())
+        status = signals_status();
+    else if (status == 0) {
+        if (!target || strcmp(target, "-") != 0)
+            print(&job);
+        if (target)
+            status = write_json(&job, target, err);
+    }
+    plan_destroy(job.plan);
+    params_destroy(job.params);
+    session_close_data(&job.data);
+    session_close(&job.session);
+    return status;
+}
+
+const struct command command_eval = {
+    .name = "eval",
+    .summary = "evaluate saved weights",
+    .description = "Runs MODEL with saved weights once over the evaluation split of the data and "
+                   "prints loss, accuracy and top-5 accuracy.",
+    .examples = "# how good is what train saved?\n"
+                "lockstep eval mnist_custom --weights out --data mnist:DIR\n",
+    .options = options,
+    .settings_size = sizeof(struct eval_settings),
+    .run = run,
+};

@@ -1,0 +1,434 @@
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+#include "cli/command.h"
+#include "cli/output.h"
+#include "cli/report.h"
+#include "cli/rule.h"
+#include "cli/session.h"
+#include "cli/signals.h"
+#include "comm/comm.h"
+#include "store/weights.h"
+#include "watch/lines.h"
+#include "watch/progress.h"
+
+enum { EXPLAINED_STEPS = 5, WARMUP_STEPS = 5 };
+
+struct train_settings {
+    struct session_settings common;
+    struct rule_settings rule;
+    const char *eval_data, *schedule, *output_dir;
+    int64_t steps, eval_every;
+    double epochs, warmup_epochs, target_accuracy;
+    bool explain, quiet, verbose;
+};
+
+static const struct option options[] = {
+    SESSION_MODEL_OPTION(train_settings),
+    OPTION_SECTION("Data"),
+    OPTION_TEXT(train_settings, common.data, "data", .value = "SPEC", .environment = "DATASET_DIR",
+                .aliases = "data-dir data-location", .initial_note = "the model's",
+                .help = "KIND, KIND:DIR (see `lockstep datasets`), or a directory whose files tell "
+                        "the kind"),
+    OPTION_TEXT(train_settings, eval_data, "eval-data", .value = "SPEC",
+                .initial_note = "the other split of --data; none when synthetic",
+                .help = "data for evaluation; none turns it off"),
+    SESSION_EXAMPLES_OPTION(train_settings),
+    OPTION_SECTION("Network"),
+    SESSION_NETWORK_OPTIONS(train_settings),
+    OPTION_NUMBER(train_settings, common.label_smoothing, "label-smoothing", .min = 0, .max = 1,
+                  .initial_note = "the model's",
+                  .help = "part of each label spread over all classes"),
+    OPTION_SECTION("Training"),
+    SESSION_BATCH_OPTION(train_settings),
+    OPTION_LONG(train_settings, steps, "steps", OPTION_AT_LEAST(1), .environment = "STEPS",
+                .aliases = "num-batches max-train-steps",
+                .initial_note = "as many as --epochs are", .help = "steps to train"),
+    OPTION_NUMBER(train_settings, epochs, "epochs", .min = 0, .max = 1e6, .value = "N",
+                  .aliases = "train-epochs num-epochs num-train-epoch", .initial_note = "1",
+                  .help = "passes over the data; instead of --steps"),
+    OPTION_TEXT(train_settings, schedule, "schedule", .initial = "constant", .value = "SHAPE",
+                .help = "of the learning rate: constant, cosine, polynomial[:POWER] or "
+                        "piecewise:EPOCH=FACTOR,..."),
+    OPTION_NUMBER(train_settings, warmup_epochs, "warmup-epochs", OPTION_AT_LEAST(0),
+                  .initial = "0", .help = "epochs in which the rate first grows from 0"),
+    OPTION_SECTION("Optimizer"),
+    RULE_OPTIONS(train_settings),
+    OPTION_SECTION("Results"),
+    OPTION_TEXT(train_settings, output_dir, "output-dir", .value = "DIR", .letter = 'o',
+                .environment = "OUTPUT_DIR", .aliases = "model-dir train-dir",
+                .help = "where weights.safetensors goes at the end"),
+    OPTION_LONG(train_settings, eval_every, "eval-every", OPTION_AT_LEAST(0), .initial = "0",
+                .initial_note = "only at the end", .help = "steps between two evaluations"),
+    OPTION_NUMBER(train_settings, target_accuracy, "target-accuracy", .min = 0, .max = 1,
+                  .environment = "TARGET_ACCURACY",
+                  .help = "fail (status 1) when the last evaluation stays below it"),
+    SESSION_JSON_OPTION(train_settings),
+    OPTION_FLAG(train_settings, explain, "explain",
+                .help = "profile 5 steps (or --steps) and print kernel, layout, bytes and share "
+                        "of the time of each operation"),
+    OPTION_FLAG(train_settings, quiet, "quiet", .letter = 'q', .help = "show no progress"),
+    OPTION_FLAG(train_settings, verbose, "verbose", .letter = 'v',
+                .help = "a line for every step"),
+    OPTION_SECTION("Running"),
+    SESSION_RUN_OPTIONS(train_settings),
+    SESSION_REFUSED_OPTIONS,
+    OPTION_END
+};
+
+/* Everything a run holds, in the order it is taken. */
+struct job {
+    const struct train_settings *settings;
+    struct session session;
+    struct session_data train, validation;
+    struct param_group group;
+    struct schedule schedule;
+    int64_t total_steps;
+    struct comm *comm;
+    struct params *params;
+    struct plan *plan, *evaluation_plan;
+    struct updater *updater;
+    struct report report;
+    struct progress *progress;
+    struct lines *lines;
+    char weights_path[PATH_MAX];    /* empty: not saved */
+};
+
+static void release(struct job *job)
+{
+    lines_destroy(job->lines);
+    progress_destroy(job->progress);
+    report_release(&job->report);
+    updater_destroy(job->updater);
+    plan_destroy(job->evaluation_plan);
+    plan_destroy(job->plan);
+    params_destroy(job->params);
+    comm_close(job->comm);
+    session_close_data(&job->validation);
+    session_close_data(&job->train);
+    session_close(&job->session);
+}
+
+/* --- from options to a run ------------------------------------------------------------------ */
+
+/* What the user said last wins over what was said elsewhere; both at once is a contradiction. */
+static int choose_length(struct job *job, const struct options *parsed, struct error *err)
+{
+    const struct train_settings *settings = job->settings;
+    enum option_source steps = options_source(parsed, "steps");
+    enum option_source epochs = options_source(parsed, "epochs");
+    int64_t per_epoch = loader_steps_per_epoch(job->train.trainer.loader);
+    if (steps && steps == epochs)
+        return error_set(err, ERROR_USAGE, "--steps=%" PRId64 " and --epochs=%g exclude each other",
+                         settings->steps, settings->epochs);
+    if (steps > epochs)
+        job->total_steps = settings->steps;
+    else if (settings->explain && !epochs)
+        job->total_steps = EXPLAINED_STEPS;
+    else
+        job->total_steps = llround((epochs ? settings->epochs : 1) * (double)per_epoch);
+    return 0;
+}
+
+static bool wants_evaluation(const struct job *job)
+{
+    const char *spec = job->settings->eval_data;
+    if (spec)
+        return strcmp(spec, "none") != 0;
+    return strcmp(job->train.kind->name, "synthetic") != 0 && !job->settings->explain;
+}
+
+static int open_data(struct job *job, struct error *err)
+{
+    const struct train_settings *settings = job->settings;
+    if (session_open_data(&job->session, &settings->common, settings->common.data, SPLIT_TRAIN,
+                          &job->train, err) < 0)
+        return -1;
+    const char *spec = settings->eval_data ? settings->eval_data : settings->common.data;
+    if (wants_evaluation(job) &&
+        session_open_data(&job->session, &settings->common, spec, SPLIT_EVALUATE, &job->validation,
+                          err) < 0)
+        return error_wrap(err, "for evaluation (--eval-data=none turns it off)");
+    return 0;
+}
+
+/* An unwritable place is found out before the training, not after. */
+static int choose_output(struct job *job, struct error *err)
+{
+    const char *directory = job->settings->output_dir;
+    if (!directory)
+        return 0;
+    if (directory_make(directory, err) < 0)
+        return error_wrap(err, "--output-dir");
+    int length = snprintf(job->weights_path, sizeof job->weights_path, "%s/weights.safetensors",
+                          directory);
+    if (length < 0 || (size_t)length >= sizeof job->weights_path)
+        return error_set(err, ERROR_USAGE, "--output-dir: a path of %zu bytes is too long",
+                         strlen(directory));
+    if (access(directory, W_OK) < 0)
+        return error_set(err, ERROR_IO, "--output-dir=%s cannot be written to", directory);
+    return 0;
+}
+
+static int check_target(const struct job *job, const struct options *parsed, struct error *err)
+{
+    if (options_source(parsed, "target-accuracy") && !job->validation.trainer.loader)
+        return error_set(err, ERROR_USAGE, "--target-accuracy needs data for evaluation: give "
+                         "--eval-data");
+    return 0;
+}
+
+static int prepare(struct job *job, struct options *parsed, struct train_settings *settings,
+                   struct error *err)
+{
+    float rate;
+    if (session_open(&job->session, parsed, SESSION_WHOLE_RECIPE, &settings->common, err) < 0 ||
+        rule_resolve(parsed, &settings->rule, job->session.recipe, settings->common.batch,
+                     &job->group, &rate, err) < 0 ||
+        session_build(&job->session, parsed, &settings->common, err) < 0 ||
+        open_data(job, err) < 0 || choose_length(job, parsed, err) < 0 ||
+        check_target(job, parsed, err) < 0 || choose_output(job, err) < 0)
+        return -1;
+    return schedule_parse(settings->schedule, rate, settings->warmup_epochs,
+                          loader_steps_per_epoch(job->train.trainer.loader), job->total_steps,
+                          &job->schedule, err);
+}
+
+/* --- making what runs ----------------------------------------------------------------------- */
+
+static int make_plans(struct job *job, struct error *err)
+{
+    struct plan_options plan = {.mode = PLAN_TRAIN,
+                                .batch = job->settings->common.batch,
+                                .threads = job->session.threads,
+                                .profile = job->settings->explain};
+    if (params_create(job->session.graph, job->group.optimizer->slot_count, NULL, &job->params,
+                      err) < 0 ||
+        plan_create(job->session.graph, job->params, &plan, &job->plan, err) < 0)
+        return -1;
+    if (!job->validation.trainer.loader)
+        return 0;
+    plan.mode = PLAN_EVALUATE;
+    plan.profile = false;
+    return plan_create(job->session.graph, job->params, &plan, &job->evaluation_plan, err);
+}
+
+static int make_watchers(struct job *job, struct error *err)
+{
+    const struct train_settings *settings = job->settings;
+    if (settings->quiet)
+        return 0;
+    if (isatty(STDERR_FILENO) && !settings->verbose)
+        return progress_create(&(struct progress_options){.out = stderr}, &job->progress, err);
+    struct lines_options lines = {.out = stderr, .interval_seconds = settings->verbose ? 0 : 10};
+    return lines_create(&lines, &job->lines, err);
+}
+
+static int make(struct job *job, struct error *err)
+{
+    int64_t warmup = job->total_steps / 2 < WARMUP_STEPS ? job->total_steps / 2 : WARMUP_STEPS;
+    if (make_plans(job, err) < 0 ||
+        params_initialize(job->params, (uint64_t)job->settings->common.seed, err) < 0 ||
+        updater_create(job->params, &job->group, 1, job->session.threads, &job->updater, err) < 0 ||
+        comm_open(&job->comm, err) < 0 ||
+        report_init(&job->report, job->total_steps, warmup, err) < 0)
+        return -1;
+    updater_initialize_slots(job->updater);
+    return make_watchers(job, err);
+}
+
+static void observe(void *context, const struct train_event *event)
+{
+    struct job *job = context;
+    report_observe(&job->report, event);
+    if (job->progress)
+        progress_observe(job->progress, event);
+    if (job->lines)
+        lines_observe(job->lines, event);
+}
+
+static int train(struct job *job, const atomic_int *stop_signal, struct error *err)
+{
+    struct trainer_inputs inputs = {
+        .graph = job->session.graph,
+        .plan = job->plan,
+        .train = job->train.trainer,
+        .evaluation_plan = job->evaluation_plan,
+        .validation = job->validation.trainer,
+        .updater = job->updater,
+        .schedule = &job->schedule,
+        .comm = job->comm,
+        .seed = (uint64_t)job->settings->common.seed,
+        .total_steps = job->total_steps,
+        .evaluate_every = job->settings->eval_every,
+        .stop_signal = stop_signal,
+    };
+    return trainer_run(&inputs, observe, job, err);
+}
+
+/* --- results -------------------------------------------------------------------------------- */
+
+static int save_weights(const struct job *job, struct error *err)
+{
+    if (!*job->weights_path)
+        return 0;
+    return weights_save(job->weights_path, job->session.model->name, job->params, err);
+}
+
+/* Nothing was changed by the step that failed, so what is saved is the last good one. */
+static int save_after_failure(const struct job *job, struct error *err)
+{
+    struct error saving = {0};
+    if (err->code == ERROR_NUMERIC && job->report.steps && *job->weights_path &&
+        save_weights(job, &saving) == 0)
+        return error_wrap(err, "the weights after %" PRId64 " steps are saved in %s",
+                          job->report.steps, job->weights_path);
+    return -1;
+}
+
+static bool gate_met(const struct job *job)
+{
+    return job->report.evaluated &&
+           job->report.evaluation.accuracy >= job->settings->target_accuracy;
+}
+
+static void describe_gate(const struct job *job, bool gated, struct json *json)
+{
+    json_set_number(json, "target_accuracy", gated ? job->settings->target_accuracy : NAN);
+    if (gated)
+        json_set_bool(json, "target_met", gate_met(job));
+}
+
+static int write_json(const struct job *job, bool gated, struct error *err)
+{
+    struct json *json = json_object_create();
+    if (!json)
+        return error_set(err, ERROR_MEMORY, "no memory for the JSON output");
+    session_describe(&job->session, job->train.spec, job->plan, json);
+    report_describe(&job->report, plan_batch(job->plan), json);
+    json_set_text(json, "optimizer", job->group.optimizer->name);
+    json_set_number(json, "learning_rate", job->schedule.base_rate);
+    json_set_integer(json, "seed", job->settings->common.seed);
+    json_set_number(json, "input_stall_seconds", loader_stall_seconds(job->train.trainer.loader));
+    describe_gate(job, gated, json);
+    json_set_bool(json, "interrupted", signals_status() != 0);
+    /* What later kinds of model and later steps of a run fill; null says: not here. */
+    static const char *const absent[] = {"auc", "log_loss", "checkpoint", "export"};
+    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
+        json_set_number(json, absent[i], NAN);
+    if (*job->weights_path)
+        json_set_text(json, "weights", job->weights_path);
+    int status = output_json(json, job->settings->common.json, err);
+    json_release(json);
+    return status;
+}
+
+static void print_scores(const struct job *job, FILE *out)
+{
+    const struct report *report = &job->report;
+    struct report_speed speed;
+    int batch = plan_batch(job->plan);
+    report_measure(report, batch, &speed);
+    fprintf(out, "%" PRId64 " steps, %" PRId64 " examples in %.1f s", report->steps,
+            report->examples, report->seconds);
+    if (speed.steps)
+        fprintf(out, ", %.1f examples/s", batch / speed.median_step_seconds);
+    fprintf(out, "\n");
+    if (!report->steps)
+        return;
+    const struct train_event *scores =
+        report->evaluated ? &report->evaluation : &report->last_step;
+    fprintf(out, "%s: %.4f\n", report->evaluated ? "Loss" : "Loss of the last step", scores->loss);
+    if (report->evaluated && !isnan(scores->accuracy))
+        fprintf(out, "Accuracy: %.4f\n", scores->accuracy);
+    if (*job->weights_path)
+        fprintf(out, "Weights: %s\n", job->weights_path);
+}
+
+/* The words that scripts around the original programs look for. */
+static void print_gate(const struct job *job, FILE *out)
+{
+    double target = job->settings->target_accuracy;
+    fprintf(out, "Target Accuracy: %g\n", target);
+    if (!job->report.evaluated)
+        fprintf(out, "Unable to find accuracy metric in the log file\n");
+    else
+        fprintf(out, "Accuracy of %.4f %s the target accuracy of %g\n",
+                job->report.evaluation.accuracy, gate_met(job) ? "met" : "did not meet", target);
+}
+
+static int print_explanation(const struct job *job, FILE *out, struct error *err)
+{
+    struct strbuf text;
+    strbuf_init(&text);
+    plan_explain(job->plan, &text);
+    int status = text.failed ? error_set(err, ERROR_MEMORY, "no memory for the explanation") : 0;
+    if (status == 0)
+        fputs(text.text, out);
+    strbuf_release(&text);
+    return status;
+}
+
+static int finish(struct job *job, bool gated, struct error *err)
+{
+    const char *json = job->settings->common.json;
+    FILE *out = json && !strcmp(json, "-") ? stderr : stdout;
+    bool interrupted = signals_status() != 0;
+    if (save_weights(job, err) < 0)
+        return -1;
+    if (job->settings->explain && print_explanation(job, out, err) < 0)
+        return -1;
+    if (!job->settings->quiet || out == stdout)
+        print_scores(job, out);
+    if (gated && !interrupted)
+        print_gate(job, out);
+    if (json && write_json(job, gated, err) < 0)
+        return -1;
+    if (interrupted)
+        return signals_status();
+    return gated && !gate_met(job) ? STATUS_FAILED : STATUS_DONE;
+}
+
+static int run(struct options *parsed, void *settings, struct error *err)
+{
+    struct job job = {.settings = settings};
+    int status = -1;
+    if (prepare(&job, parsed, settings, err) < 0 || make(&job, err) < 0)
+        goto out;
+    if (train(&job, signals_catch(), err) < 0) {
+        status = save_after_failure(&job, err);
+        goto out;
+    }
+    progress_destroy(job.progress);     /* its line ends before the results begin */
+    job.progress = NULL;
+    status = finish(&job, options_source(parsed, "target-accuracy") > OPTION_FROM_NOTHING, err);
+out:
+    release(&job);
+    return status;
+}
+
+const struct command command_train = {
+    .name = "train",
+    .summary = "train a network",
+    .description =
+        "Trains MODEL on its data, shows the progress on standard error and prints the results. "
+        "Options that are not given take the values of the model's recipe (`lockstep models`).\n"
+        "\n"
+        "Ctrl-C or SIGTERM ends the run after the step in flight; with --output-dir the weights "
+        "are saved. A loss or gradient that is not a number stops it, too, and the weights of the "
+        "last good step are kept.",
+    .examples = "# two passes over MNIST, fail below 98.8 %\n"
+                "lockstep train mnist_custom --data mnist:DIR --epochs 2 --target-accuracy 0.988\n"
+                "# where does the time of a ResNet-50 step go?\n"
+                "lockstep train resnet50 --data synthetic --batch-size 32 --explain\n",
+    .options = options,
+    .settings_size = sizeof(struct train_settings),
+    .run = run,
+};

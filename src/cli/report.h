@@ -1,0 +1,40 @@
+/* Remembers what a training said, for the summary and the JSON at its end; an observer. */
+#ifndef CLI_REPORT_H
+#define CLI_REPORT_H
+
+#include "train/trainer.h"
+
+struct json;
+
+struct report {
+    int64_t warmup_steps;           /* not counted in times */
+    int64_t steps, examples;        /* finished by this run */
+    double started, seconds;        /* when; of the whole run, evaluations included */
+    double first_step_seconds;      /* since the process was started */
+    struct train_event last_step, evaluation;
+    bool evaluated;
+    double *step_seconds;           /* a ring of the last `capacity` */
+    int64_t capacity;
+};
+
+/* `total_steps` is what the run will make at most. Release it whether or not this succeeds. */
+int report_init(struct report *report, int64_t total_steps, int64_t warmup_steps,
+                struct error *err);
+void report_release(struct report *report);
+/* A train_observer; the context is the struct report. Allocates nothing. */
+void report_observe(void *report, const struct train_event *event);
+
+struct report_speed {
+    int64_t steps;                  /* that were measured */
+    double median_step_seconds, mean_step_seconds;
+    /* As tf_cnn_benchmarks has them, in examples per second: standard deviation over the root of
+     * the number of steps; 1.4826 times the median distance from the median. */
+    double uncertainty, jitter;
+};
+/* Of the steps after the warm-up so far; zeros when there is none. */
+void report_measure(const struct report *report, int batch, struct report_speed *out);
+
+/* steps, examples, seconds, speed, loss, accuracy. */
+void report_describe(const struct report *report, int batch, struct json *out);
+
+#endif

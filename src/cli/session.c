@@ -1,0 +1,223 @@
+#include "cli/session.h"
+
+#include <inttypes.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "base/threads.h"
+#include "graph/graph.h"
+#include "train/feed.h"
+
+const char *session_model_name(int index)
+{
+    const struct model *model = model_list()[index];
+    return model ? model->name : NULL;
+}
+
+/* The words of the recipe whose options this table has; they are of the form --NAME=VALUE. */
+static const char *known_words(struct session *session, const struct option *table,
+                               const char *recipe)
+{
+    const char *word;
+    char *known = arena_copy_text(session->arena, "");
+    for (size_t length; known && (length = option_next_word(&recipe, &word)) > 0;) {
+        const char *name = word + strspn(word, "-");
+        size_t name_length = strcspn(name, "= ");
+        if (option_find(table, name, name_length))
+            known = arena_format(session->arena, "%s %.*s", known, (int)length, word);
+    }
+    return known;
+}
+
+static int apply_recipe(struct session *session, struct options *options,
+                        enum session_recipe part, struct error *err)
+{
+    session->recipe = session->model->recipe ? session->model->recipe : "";
+    if (part == SESSION_PART_OF_RECIPE)
+        session->recipe = known_words(session, options->table, session->recipe);
+    if (!session->recipe)
+        return error_set(err, ERROR_MEMORY, "no memory for the recipe");
+    if (options_apply_recipe(options, session->recipe, session->arena, err) < 0)
+        return error_wrap(err, "model %s", session->model->name);
+    return 0;
+}
+
+int session_open(struct session *session, struct options *options, enum session_recipe part,
+                 struct session_settings *settings, struct error *err)
+{
+    session->arena = arena_create();
+    if (!session->arena)
+        return error_set(err, ERROR_MEMORY, "no memory to start with");
+    if (model_open(settings->model, &session->model, err) < 0)
+        return -1;
+    if (apply_recipe(session, options, part, err) < 0)
+        return -1;
+    session->threads = settings->threads ? settings->threads : threads_available();
+    return 0;
+}
+
+static bool given(const struct options *options, const char *name)
+{
+    return option_find(options->table, name, strlen(name)) &&
+           options_source(options, name) > OPTION_FROM_TABLE;
+}
+
+int session_build(struct session *session, const struct options *options,
+                  const struct session_settings *settings, struct error *err)
+{
+    session->args = session->model->defaults;
+    if (given(options, "classes"))
+        session->args.classes = settings->classes;
+    if (given(options, "image-size"))
+        session->args.image_size = settings->image_size;
+    if (given(options, "label-smoothing"))
+        session->args.label_smoothing = (float)settings->label_smoothing;
+    session->graph = graph_create();
+    if (!session->graph)
+        return error_set(err, ERROR_MEMORY, "no memory for the network");
+    session->model->build(session->graph, &session->args);
+    if (graph_finish(session->graph, err) < 0)
+        return error_wrap(err, "model %s", session->model->name);
+    return 0;
+}
+
+void session_close(struct session *session)
+{
+    graph_destroy(session->graph);
+    arena_destroy(session->arena);
+    *session = (struct session){0};
+}
+
+/* --- data ----------------------------------------------------------------------------------- */
+
+static bool is_path(const char *spec)
+{
+    return *spec == '/' || *spec == '.' || (strchr(spec, '/') && !strchr(spec, ':'));
+}
+
+/* Kinds of data that can be told by a file in their directory. */
+static const struct {
+    const char *kind, *file;
+} signs[] = {
+    {"mnist", "train-images-idx3-ubyte"},
+    {"mnist", "train-images-idx3-ubyte.gz"},
+    {"mnist", "t10k-images-idx3-ubyte"},
+    {"mnist", "t10k-images-idx3-ubyte.gz"},
+};
+
+static int recognize(struct session *session, const char *directory, const char **out,
+                     struct error *err)
+{
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
+        const char *file = arena_format(session->arena, "%s/%s", directory, signs[i].file);
+        if (!file || access(file, F_OK) < 0)
+            continue;
+        *out = arena_format(session->arena, "%s:%s", signs[i].kind, directory);
+        return *out ? 0 : error_set(err, ERROR_MEMORY, "no memory for the name of the data");
+    }
+    return error_set(err, ERROR_USAGE, "%s: what kind of data is there? Write KIND:DIR (`lockstep "
+                     "datasets` lists the kinds)", directory);
+}
+
+static int resolve_spec(struct session *session, const char *spec, const char **out,
+                        struct error *err)
+{
+    if (!spec || !*spec)
+        spec = session->model->dataset ? session->model->dataset : "synthetic";
+    if (is_path(spec))
+        return recognize(session, spec, out, err);
+    *out = spec;
+    return 0;
+}
+
+static void describe_inputs(const struct session *session, struct dataset_request *request)
+{
+    int count = graph_input_count(session->graph);
+    request->field_count = count < DATASET_MAX_FIELDS ? count : DATASET_MAX_FIELDS;
+    for (int i = 0; i < request->field_count; i++)
+        request->fields[i] =
+            feed_field(graph_value(session->graph, graph_input_value(session->graph, i)));
+}
+
+static int open_loader(const struct session_settings *settings, enum dataset_split split,
+                       struct session_data *data, struct error *err)
+{
+    struct loader_options options = {
+        .batch = settings->batch,
+        .shards = 1,
+        .threads = data->kind->cheap ? 0 : 1,
+        .seed = (uint64_t)settings->seed,
+        .shuffle = split == SPLIT_TRAIN,
+        .single_pass = split == SPLIT_EVALUATE,
+    };
+    data->trainer.field_count = data->kind->fields(data->dataset, &data->trainer.fields);
+    return loader_create(data->dataset, data->kind, &options, &data->trainer.loader, err);
+}
+
+int session_open_data(struct session *session, const struct session_settings *settings,
+                      const char *spec, enum dataset_split split, struct session_data *out,
+                      struct error *err)
+{
+    struct dataset_request request = {.split = split,
+                                      .examples = settings->examples,
+                                      .seed = (uint64_t)settings->seed,
+                                      .classes = session->args.classes};
+    struct session_data data = {0};
+    if (resolve_spec(session, spec, &data.spec, err) < 0 ||
+        dataset_find(data.spec, &data.kind, &request.path, err) < 0)
+        return -1;
+    describe_inputs(session, &request);
+    if (data.kind->open(&request, &data.dataset, err) < 0)
+        return error_wrap(err, "data %s", data.spec);
+    if (open_loader(settings, split, &data, err) < 0) {
+        session_close_data(&data);
+        return error_wrap(err, "data %s", data.spec);
+    }
+    *out = data;
+    return 0;
+}
+
+void session_close_data(struct session_data *data)
+{
+    loader_destroy(data->trainer.loader);
+    data->trainer.loader = NULL;
+    if (data->kind && data->dataset)
+        data->kind->close(data->dataset);
+    data->dataset = NULL;
+}
+
+/* --- telling -------------------------------------------------------------------------------- */
+
+static struct json *describe_memory(const struct plan *plan)
+{
+    struct plan_memory memory;
+    struct json *json = json_object_create();
+    plan_memory(plan, &memory);
+    json_set_integer(json, "parameters", (int64_t)memory.parameters);
+    json_set_integer(json, "gradients", (int64_t)memory.gradients);
+    json_set_integer(json, "slots", (int64_t)memory.slots);
+    json_set_integer(json, "saved", (int64_t)memory.saved);
+    json_set_integer(json, "peak", (int64_t)memory.peak);
+    json_set_integer(json, "sum", (int64_t)memory.sum);
+    return json;
+}
+
+void session_describe(const struct session *session, const char *data, const struct plan *plan,
+                      struct json *out)
+{
+    char fingerprint[20];
+    snprintf(fingerprint, sizeof fingerprint, "%016" PRIx64, plan_fingerprint(plan));
+    json_set_text(out, "model", session->model->name);
+    json_set_text(out, "data", data);
+    json_set_integer(out, "ranks", 1);
+    json_set_integer(out, "threads", session->threads);
+    json_set_integer(out, "batch_size", plan_batch(plan));
+    json_set_integer(out, "parameters", graph_parameter_elements(session->graph));
+    json_set_text(out, "fingerprint", fingerprint);
+    json_set(out, "plan_bytes", describe_memory(plan));
+    json_set_integer(out, "peak_rss_bytes", (int64_t)memory_peak_rss_bytes());
+    json_set_text(out, "version", LOCKSTEP_VERSION);
+}

@@ -1,0 +1,106 @@
+/* What train, eval and bench have in common: from the words of the command line to a network, its
+ * data and what a script wants to know about them. */
+#ifndef CLI_SESSION_H
+#define CLI_SESSION_H
+
+#include "cli/options.h"
+#include "data/loader.h"
+#include "models/registry.h"
+#include "train/trainer.h"
+
+struct arena;
+struct json;
+
+struct session_settings {
+    const char *model;
+    const char *data;
+    int batch, threads, classes, image_size;
+    double label_smoothing;
+    int64_t seed, examples;
+    const char *json;
+};
+
+/* Rows of a table whose settings have a `struct session_settings common`. */
+#define SESSION_MODEL_OPTION(settings)                                                             \
+    OPTION_ARGUMENT(settings, common.model, "MODEL", .required = true, .aliases = "model",         \
+                    .choice_at = session_model_name, .open = true,                                 \
+                    .help = "a network of `lockstep models`, or a shared object that defines one")
+#define SESSION_NETWORK_OPTIONS(settings)                                                          \
+    OPTION_INT(settings, common.classes, "classes", OPTION_AT_LEAST(1), .aliases = "num-classes",  \
+               .initial_note = "the model's", .help = "classes the network tells apart"),          \
+    OPTION_INT(settings, common.image_size, "image-size", OPTION_AT_LEAST(1),                      \
+               .initial_note = "the model's", .help = "height and width of its input, in pixels")
+#define SESSION_BATCH_OPTION(settings)                                                             \
+    OPTION_INT(settings, common.batch, "batch-size", .letter = 'b', .initial = "32",               \
+               OPTION_AT_LEAST(1), .help = "examples computed together")
+#define SESSION_RUN_OPTIONS(settings)                                                              \
+    OPTION_INT(settings, common.threads, "threads", OPTION_AT_LEAST(0), .initial = "0",            \
+               .initial_note = "all cores this process may use", .environment = "OMP_NUM_THREADS", \
+               .aliases = "num-intra-threads intra-op-parallelism-threads",                        \
+               .help = "threads that compute"),                                                    \
+    OPTION_LONG(settings, common.seed, "seed", .initial = "1", OPTION_AT_LEAST(0),                 \
+                .aliases = "random-seed",                                                          \
+                .help = "of all randomness: the same seed and threads give the same bits")
+#define SESSION_EXAMPLES_OPTION(settings)                                                          \
+    OPTION_LONG(settings, common.examples, "examples", OPTION_AT_LEAST(0), .initial = "0",         \
+                .initial_note = "the kind's own number",                                           \
+                .help = "how many, of data that is drawn (digits, synthetic)")
+#define SESSION_JSON_OPTION(settings)                                                              \
+    OPTION_TEXT(settings, common.json, "json", .value = "FILE",                                    \
+                .help = "write the results as one JSON object; - is standard output, where "       \
+                        "nothing else is printed then")
+#define SESSION_REFUSED_OPTIONS                                                                    \
+    OPTION_REFUSED("device", .value = "NAME", .accepts = "cpu CPU",                                \
+                   .aliases = "horovod-device local-parameter-device",                             \
+                   .help = "this program computes on CPUs only"),                                  \
+    OPTION_REFUSED("num-gpus", .value = "N", .accepts = "0", .aliases = "gpu",                     \
+                   .help = "this program computes on CPUs only"),                                  \
+    OPTION_REFUSED("use-fp16", .aliases = "fp16 use-bfloat16", .accepts = "false",                 \
+                   .help = "this program computes in float32 only"),                               \
+    OPTION_REFUSED("dtype", .value = "TYPE", .aliases = "precision", .accepts = "fp32 float32",    \
+                   .help = "this program computes in float32 only"),                               \
+    OPTION_REFUSED("data-format", .value = "ORDER",                                                \
+                   .help = "each kernel chooses its own memory layout")
+
+/* Data that is open, with its loader. All zero is none. */
+struct session_data {
+    const char *spec;                   /* as resolved; the session's */
+    const struct dataset_kind *kind;
+    struct dataset *dataset;
+    struct trainer_data trainer;
+};
+
+struct session {
+    struct arena *arena;                /* of texts made on the way */
+    const struct model *model;
+    struct model_args args;
+    struct graph *graph;
+    const char *recipe;                 /* as far as it was applied; "" when there is none */
+    int threads;                        /* resolved */
+};
+
+const char *session_model_name(int index);      /* NULL behind the last */
+
+/* Finds the model and applies its recipe, which is in the words of `train`, to the options that
+ * were not given. A command with fewer options takes `part` of it: the words its table has. On
+ * failure, too, session_close is to be called. */
+enum session_recipe { SESSION_WHOLE_RECIPE, SESSION_PART_OF_RECIPE };
+int session_open(struct session *session, struct options *options, enum session_recipe part,
+                 struct session_settings *settings, struct error *err);
+/* Builds the network, by the options as they now are. */
+int session_build(struct session *session, const struct options *options,
+                  const struct session_settings *settings, struct error *err);
+void session_close(struct session *session);
+
+/* `spec` is KIND, KIND:PATH, or only a directory, which is how DATASET_DIR names data: its files
+ * tell the kind. NULL is the model's default. */
+int session_open_data(struct session *session, const struct session_settings *settings,
+                      const char *spec, enum dataset_split split, struct session_data *out,
+                      struct error *err);
+void session_close_data(struct session_data *data);
+
+/* The fields that every command's JSON has: model, data, threads, plan, memory, version. */
+void session_describe(const struct session *session, const char *data, const struct plan *plan,
+                      struct json *out);
+
+#endif

@@ -1,0 +1,25 @@
+#include "cli/signals.h"
+
+#include <signal.h>
+
+static atomic_int caught;
+
+static void remember(int number)
+{
+    atomic_store(&caught, number);
+}
+
+const atomic_int *signals_catch(void)
+{
+    struct sigaction action = {.sa_handler = remember, .sa_flags = SA_RESETHAND | SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    return &caught;
+}
+
+int signals_status(void)
+{
+    int number = atomic_load(&caught);
+    return number ? 128 + number : 0;
+}
