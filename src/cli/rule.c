@@ -1,5 +1,7 @@
 #include "cli/rule.h"
 
+#include <errno.h>
+
 #include "base/error.h"
 
 const char *rule_optimizer_name(int index)
@@ -56,6 +58,25 @@ static int set_numbers(const struct options *options, const struct rule_settings
     return 0;
 }
 
+/* "X" or "X/B": 0.128/256 is 0.128 at a global batch of 256 and half of it at 128. */
+static int parse_rate(const char *text, int64_t global_batch, float *out, struct error *err)
+{
+    char *end;
+    errno = 0;
+    double rate = strtod(text, &end), base = 0;
+    bool right = end != text && !errno && rate >= 0;
+    if (right && *end == '/') {
+        const char *behind = end + 1;
+        base = strtod(behind, &end);
+        right = end != behind && base > 0;
+    }
+    if (!right || *end)
+        return error_set(err, ERROR_USAGE, "--lr=%s: expected a rate such as 0.1, or RATE/BATCH "
+                         "such as 0.1/256", text);
+    *out = (float)(base ? rate * (double)global_batch / base : rate);
+    return 0;
+}
+
 /* A recipe's rate belongs to the recipe's rule: with another rule it would be a wild guess. */
 static bool rate_is_for(const struct options *options, const char *recipe,
                         const struct optimizer *optimizer)
@@ -66,18 +87,6 @@ static bool rate_is_for(const struct options *options, const char *recipe,
            options_source(options, "optimizer") <= OPTION_FROM_RECIPE || has_word(recipe, word);
 }
 
-/* The batch that a recipe's rate is meant for says nothing about a rate of the user's. */
-static float scaled_rate(const struct options *options, const struct rule_settings *settings,
-                         int64_t global_batch)
-{
-    bool applies = options_source(options, "lr-reference-batch") != OPTION_FROM_RECIPE ||
-                   options_source(options, "lr") == OPTION_FROM_RECIPE;
-    double scale = settings->reference_batch && applies
-                       ? (double)global_batch / settings->reference_batch
-                       : 1;
-    return (float)(settings->lr * scale);
-}
-
 int rule_resolve(const struct options *options, const struct rule_settings *settings,
                  const char *recipe, int64_t global_batch, struct param_group *out, float *rate,
                  struct error *err)
@@ -85,11 +94,14 @@ int rule_resolve(const struct options *options, const struct rule_settings *sett
     const struct optimizer *optimizer = optimizer_find(settings->optimizer);
     struct param_group group = {.prefix = "", .optimizer = optimizer, .rate_factor = 1,
                                 .settings = optimizer->defaults};
+    float chosen = optimizer->default_rate;
     if (set_numbers(options, settings, optimizer, &group.settings, err) < 0 ||
         optimizer_check(optimizer, &group.settings, err) < 0)
         return -1;
-    bool has_rate = options_source(options, "lr") && rate_is_for(options, recipe, optimizer);
+    if (settings->lr && rate_is_for(options, recipe, optimizer) &&
+        parse_rate(settings->lr, global_batch, &chosen, err) < 0)
+        return -1;
     *out = group;
-    *rate = has_rate ? scaled_rate(options, settings, global_batch) : optimizer->default_rate;
+    *rate = chosen;
     return 0;
 }

@@ -6,9 +6,8 @@
 #include "train/optimizer.h"
 
 struct rule_settings {
-    const char *optimizer;
-    int reference_batch;
-    double lr, momentum, beta1, beta2, epsilon, decay_rate, weight_decay, l1, l2, lr_power, trust;
+    const char *optimizer, *lr;
+    double momentum, beta1, beta2, epsilon, decay_rate, weight_decay, l1, l2, lr_power, trust;
     bool nesterov;
 };
 
@@ -16,13 +15,9 @@ struct rule_settings {
 #define RULE_OPTIONS(settings)                                                                     \
     OPTION_CHOICE(settings, rule.optimizer, "optimizer", .choice_at = rule_optimizer_name,         \
                   .initial = "momentum", .help = "update rule"),                                   \
-    OPTION_NUMBER(settings, rule.lr, "lr", OPTION_AT_LEAST(0), .aliases = "learning-rate",         \
-                  .initial_note = "the model's, or the optimizer's when another one is chosen",    \
-                  .help = "learning rate"),                                                        \
-    OPTION_INT(settings, rule.reference_batch, "lr-reference-batch", OPTION_AT_LEAST(0),           \
-               .initial = "0", .initial_note = "that of the run",                                  \
-               .help = "global batch that --lr is meant for; at another one it is scaled in "      \
-                       "proportion"),                                                              \
+    OPTION_TEXT(settings, rule.lr, "lr", .value = "X[/B]", .aliases = "learning-rate",             \
+                .initial_note = "the model's, or the optimizer's when another one is chosen",      \
+                .help = "learning rate; X/B grows with the batch: X at a global batch of B"),      \
     OPTION_NUMBER(settings, rule.weight_decay, "weight-decay", OPTION_AT_LEAST(0),                 \
                   .initial = "0", .aliases = "wdecay",                                             \
                   .help = "added to the gradient, times the weight; not for biases and batch "     \

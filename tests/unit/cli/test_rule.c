@@ -36,8 +36,8 @@ static int resolve(const char *recipe, char *const *words, struct param_group *g
 }
 
 #define WORDS(...) ((char *[]){__VA_ARGS__ __VA_OPT__(,) NULL})
-static const char recipe[] = "--optimizer=momentum --lr=0.128 --lr-reference-batch=256 "
-                             "--momentum=0.8 --weight-decay=1e-4";
+static const char recipe[] = "--optimizer=momentum --lr=0.128/256 --momentum=0.8 "
+                             "--weight-decay=1e-4";
 
 TEST(rule, comes_from_the_recipe_when_the_user_is_silent)
 {
@@ -52,7 +52,7 @@ TEST(rule, comes_from_the_recipe_when_the_user_is_silent)
     ASSERT_FALSE(group.settings.nesterov);
 }
 
-TEST(rule, of_the_user_is_not_scaled_by_the_batch_of_the_recipe)
+TEST(rule, of_the_user_replaces_rate_and_batch_of_the_recipe_together)
 {
     struct param_group group;
     float rate;
@@ -60,7 +60,7 @@ TEST(rule, of_the_user_is_not_scaled_by_the_batch_of_the_recipe)
     ASSERT_OK(resolve(recipe, WORDS("--lr=0.5", "--nesterov"), &group, &rate, &err), err);
     ASSERT_NEAR(rate, 0.5, 1e-6, 0);
     ASSERT_TRUE(group.settings.nesterov);
-    ASSERT_OK(resolve(recipe, WORDS("--lr=0.5", "--lr-reference-batch=128"), &group, &rate, &err),
+    ASSERT_OK(resolve(recipe, WORDS("--lr=0.5/128"), &group, &rate, &err),
               err);
     ASSERT_NEAR(rate, 0.25, 1e-6, 0);
 }
@@ -91,6 +91,18 @@ TEST(rule, refuses_a_number_that_means_nothing_to_it)
                  "--momentum=1.5 is not in [0, 1)");
     ASSERT_FAILS(resolve("", WORDS("--optimizer=adam", "--epsilon=0"), &group, &rate, &err), err,
                  ERROR_USAGE, "divide by 0");
+}
+
+TEST(rule, refuses_rates_it_cannot_read)
+{
+    static char *const wrong[] = {"--lr=", "--lr=fast", "--lr=-1", "--lr=0.1/", "--lr=0.1/0",
+                                  "--lr=0.1/x", "--lr=0.1 ", "--lr=1e999", "--lr=nan"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct param_group group;
+        float rate;
+        struct error err = {0};
+        ASSERT_FAILS(resolve("", WORDS(wrong[i]), &group, &rate, &err), err, ERROR_USAGE, "--lr");
+    }
 }
 
 TEST(rule, every_number_of_the_table_belongs_to_some_optimizer)
