@@ -83,8 +83,34 @@ bench: all $(BUILD)/bench/primitives
 	@bench/run $(BENCH_FLAGS) $(subst $(comma), ,$(BENCH))
 .PHONY: bench
 
+# ---- fuzz: each fuzz/fuzz_NAME.c for FUZZ_SECONDS on its corpus; what it finds stays in build/ ----
+FUZZ_SECONDS ?= 10
+# Clang brings the fuzzer; no OpenMP, whose runtime the sanitizers do not know.
+FUZZ_FLAGS := -std=c17 -O1 -g -MMD -MP -fsanitize=fuzzer-no-link,address,undefined \
+            -fno-sanitize-recover=all -Wall -Wno-unknown-pragmas $(if $(DEV),-Werror)
+FUZZ_OBJECTS := $(patsubst %.c,build/fuzz/%.o,$(filter src/base/% src/tensor/% src/wire/% src/data/% \
+            src/store/safetensors.c,$(SOURCES)))
+FUZZERS  := $(patsubst fuzz/%.c,build/fuzz/%,$(wildcard fuzz/fuzz_*.c))
+
+build/fuzz/%.o: %.c | lists
+	@mkdir -p $(@D)
+	clang $(CPPFLAGS) $(FUZZ_FLAGS) -c -o $@ $<
+build/fuzz/fuzz_%: build/fuzz/fuzz/fuzz_%.o $(FUZZ_OBJECTS)
+	clang -fsanitize=fuzzer,address,undefined -o $@ $^ -ljansson -lz -lhwloc -lm -lpthread
+fuzz: $(FUZZERS)
+	@for fuzzer in $(FUZZERS); do \
+	    name=$${fuzzer##*/fuzz_} found=build/fuzz/found/$${fuzzer##*/fuzz_}; \
+	    mkdir -p $$found; \
+	    $$fuzzer -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 \
+	        -print_final_stats=1 -artifact_prefix=$$found- $$found fuzz/corpus/$$name \
+	        >$$found.log 2>&1 || { tail -n 50 $$found.log; exit 1; }; \
+	    echo "ok    $${fuzzer#build/} ($(FUZZ_SECONDS) s," \
+	        "$$(sed -n 's/^stat::number_of_executed_units: *//p' $$found.log) runs)"; \
+	done
+.PHONY: fuzz
+
 clean:
 	rm -rf build
 .PHONY: all check golden clean lists FORCE
 .SECONDARY:
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD) build/fuzz -name '*.d' 2>/dev/null)
