@@ -8,6 +8,7 @@
 #include "cli/bench_text.h"
 #include "cli/command.h"
 #include "cli/output.h"
+#include "cli/refused.h"
 #include "cli/report.h"
 #include "cli/rule.h"
 #include "cli/session.h"
@@ -46,9 +47,8 @@ static const struct option options[] = {
     OPTION_FLAG(bench_settings, explain, "explain",
                 .help = "also print kernel, layout, bytes and share of the time of each "
                         "operation; taking the times costs a little"),
-    OPTION_REFUSED("variable-update", .value = "HOW", .accepts = "parameter_server horovod",
-                   .help = "with one rank there is nothing to exchange"),
-    SESSION_REFUSED_OPTIONS,
+    REFUSED_IN_BENCH,
+    REFUSED_EVERYWHERE,
     OPTION_END
 };
 

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/output.h"
+#include "cli/refused.h"
 #include "cli/session.h"
 #include "cli/signals.h"
 #include "store/weights.h"
@@ -32,7 +33,7 @@ static const struct option options[] = {
     OPTION_SECTION("Running"),
     SESSION_RUN_OPTIONS(eval_settings),
     SESSION_JSON_OPTION(eval_settings),
-    SESSION_REFUSED_OPTIONS,
+    REFUSED_EVERYWHERE,
     OPTION_END
 };
 

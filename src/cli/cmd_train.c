@@ -10,6 +10,7 @@
 #include "base/strbuf.h"
 #include "cli/command.h"
 #include "cli/output.h"
+#include "cli/refused.h"
 #include "cli/report.h"
 #include "cli/rule.h"
 #include "cli/session.h"
@@ -69,6 +70,7 @@ static const struct option options[] = {
                 .initial_note = "only at the end", .help = "steps between two evaluations"),
     OPTION_NUMBER(train_settings, target_accuracy, "target-accuracy", .min = 0, .max = 1,
                   .environment = "TARGET_ACCURACY",
+                  .aliases = "stop-threshold stop-at-top-1-accuracy",
                   .help = "fail (status 1) when the last evaluation stays below it"),
     SESSION_JSON_OPTION(train_settings),
     OPTION_FLAG(train_settings, explain, "explain",
@@ -79,7 +81,8 @@ static const struct option options[] = {
                 .help = "a line for every step"),
     OPTION_SECTION("Running"),
     SESSION_RUN_OPTIONS(train_settings),
-    SESSION_REFUSED_OPTIONS,
+    REFUSED_IN_TRAIN,
+    REFUSED_EVERYWHERE,
     OPTION_END
 };
 

@@ -22,8 +22,8 @@ struct session_settings {
 
 /* Rows of a table whose settings have a `struct session_settings common`. */
 #define SESSION_MODEL_OPTION(settings)                                                             \
-    OPTION_ARGUMENT(settings, common.model, "MODEL", .required = true, .aliases = "model",         \
-                    .choice_at = session_model_name, .open = true,                                 \
+    OPTION_ARGUMENT(settings, common.model, "MODEL", .required = true,                             \
+                    .aliases = "model model-name", .choice_at = session_model_name, .open = true,  \
                     .help = "a network of `lockstep models`, or a shared object that defines one")
 #define SESSION_NETWORK_OPTIONS(settings)                                                          \
     OPTION_INT(settings, common.classes, "classes", OPTION_AT_LEAST(1), .aliases = "num-classes",  \
@@ -34,7 +34,8 @@ struct session_settings {
     OPTION_INT(settings, common.batch, "batch-size", .letter = 'b', .initial = "32",               \
                OPTION_AT_LEAST(1), .help = "examples computed together")
 #define SESSION_RUN_OPTIONS(settings)                                                              \
-    OPTION_INT(settings, common.threads, "threads", OPTION_AT_LEAST(0), .initial = "0",            \
+    OPTION_INT(settings, common.threads, "threads", .letter = 'a', OPTION_AT_LEAST(0),             \
+               .initial = "0",                                                                     \
                .initial_note = "all cores this process may use", .environment = "OMP_NUM_THREADS", \
                .aliases = "num-intra-threads intra-op-parallelism-threads",                        \
                .help = "threads that compute"),                                                    \
@@ -49,18 +50,6 @@ struct session_settings {
     OPTION_TEXT(settings, common.json, "json", .value = "FILE",                                    \
                 .help = "write the results as one JSON object; - is standard output, where "       \
                         "nothing else is printed then")
-#define SESSION_REFUSED_OPTIONS                                                                    \
-    OPTION_REFUSED("device", .value = "NAME", .accepts = "cpu CPU",                                \
-                   .aliases = "horovod-device local-parameter-device",                             \
-                   .help = "this program computes on CPUs only"),                                  \
-    OPTION_REFUSED("num-gpus", .value = "N", .accepts = "0", .aliases = "gpu",                     \
-                   .help = "this program computes on CPUs only"),                                  \
-    OPTION_REFUSED("use-fp16", .aliases = "fp16 use-bfloat16", .accepts = "false",                 \
-                   .help = "this program computes in float32 only"),                               \
-    OPTION_REFUSED("dtype", .value = "TYPE", .aliases = "precision", .accepts = "fp32 float32",    \
-                   .help = "this program computes in float32 only"),                               \
-    OPTION_REFUSED("data-format", .value = "ORDER",                                                \
-                   .help = "each kernel chooses its own memory layout")
 
 /* Data that is open, with its loader. All zero is none. */
 struct session_data {
