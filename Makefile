@@ -109,6 +109,40 @@ fuzz: $(FUZZERS)
 	done
 .PHONY: fuzz
 
+# ---- install: the program, the library with its headers and pkg-config file, manual, completion ----
+$(BUILD)/lockstep.pc: Makefile
+	@printf '%s\n' 'prefix=$(PREFIX)' 'Name: lockstep' 'Version: $(VERSION)' \
+	    'Description: trains and serves reference deep-learning models on CPUs' \
+	    'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -llockstep' > $@
+install: $(BUILD)/$(NAME) $(BUILD)/liblockstep.so $(BUILD)/lockstep.pc
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig \
+	    $(DESTDIR)$(PREFIX)/include/lockstep $(DESTDIR)$(PREFIX)/share/man/man1 \
+	    $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	install -s $(BUILD)/$(NAME) $(DESTDIR)$(PREFIX)/bin/$(NAME)
+	install -m 644 $(BUILD)/liblockstep.so $(DESTDIR)$(PREFIX)/lib/liblockstep.so.0
+	ln -sf liblockstep.so.0 $(DESTDIR)$(PREFIX)/lib/liblockstep.so
+	install -m 644 include/lockstep/*.h $(DESTDIR)$(PREFIX)/include/lockstep/
+	install -m 644 $(BUILD)/lockstep.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/
+	tools/install-pages $(BUILD)/$(NAME) $(DESTDIR)$(PREFIX)/share
+.PHONY: install
+
+# ---- tidy ----
+C_FILES := $(wildcard src/*/*.[ch] src/*/*/*.[ch] include/lockstep/*.h tests/*/*.[ch] \
+             tests/*/*/*.[ch] bench/*.[ch] examples/*.c fuzz/*.[ch])
+format:
+	clang-format -i $(C_FILES)
+lint:
+	@tools/check-layers src
+	clang-tidy --quiet $(SOURCES) $(CLI) src/cli/main.c -- $(CPPFLAGS) -std=c17 -fopenmp
+.PHONY: format lint
+
+# ---- test: everything that ./test promises ----
+test: all
+	@tools/test-all
+fresh:
+	@tools/fresh
+.PHONY: test fresh
+
 clean:
 	rm -rf build
 .PHONY: all check golden clean lists FORCE

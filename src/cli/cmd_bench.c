@@ -126,7 +126,7 @@ static int prepare(struct job *job, struct options *parsed, struct bench_setting
 static void print_header(struct job *job)
 {
     const struct bench_settings *settings = job->settings;
-    int64_t per_epoch = loader_steps_per_epoch(job->data.trainer.loader);
+    int64_t per_epoch = loader_steps_per_epoch(job->data.source.trainer.loader);
     struct bench_header header = {
         .model = job->session.model->name,
         .data = job->data.spec,
@@ -174,7 +174,7 @@ static int train(struct job *job, const atomic_int *stop_signal, struct error *e
     struct trainer_inputs inputs = {
         .graph = job->session.graph,
         .plan = job->plan,
-        .train = job->data.trainer,
+        .train = job->data.source.trainer,
         .updater = job->updater,
         .schedule = &job->schedule,
         .seed = (uint64_t)job->settings->common.seed,
@@ -189,7 +189,7 @@ static int forward(struct job *job, const atomic_int *stop_signal, struct error 
     int64_t total = job->settings->warmup_batches + job->settings->batches;
     struct feed feed;
     struct train_event event = {.kind = TRAIN_STARTED, .total = total};
-    if (feed_init(&feed, job->session.graph, job->plan, &job->data.trainer, err) < 0)
+    if (feed_init(&feed, job->session.graph, job->plan, &job->data.source.trainer, err) < 0)
         return -1;
     observe(job, &event);
     event.kind = TRAIN_STEP;
@@ -228,7 +228,7 @@ static int write_json(const struct job *job, const struct report_speed *speed, s
                     speed->steps ? batch / speed->mean_step_seconds : NAN);
     json_set_number(json, "uncertainty", speed->uncertainty);
     json_set_number(json, "jitter", speed->jitter);
-    json_set_number(json, "input_stall_seconds", loader_stall_seconds(job->data.trainer.loader));
+    json_set_number(json, "input_stall_seconds", loader_stall_seconds(job->data.source.trainer.loader));
     int status = output_json(json, job->settings->common.json, err);
     json_release(json);
     return status;

@@ -64,7 +64,7 @@ static int evaluate(struct job *job, struct options *parsed, struct eval_setting
         weights_load(settings->weights, job->params, err) < 0)
         return -1;
     double start = clock_seconds();
-    int status = trainer_evaluate(job->session.graph, job->plan, &job->data.trainer,
+    int status = trainer_evaluate(job->session.graph, job->plan, &job->data.source.trainer,
                                   signals_catch(), &job->metrics, err);
     job->seconds = clock_seconds() - start;
     return status;

@@ -127,7 +127,7 @@ static int choose_length(struct job *job, const struct options *parsed, struct e
     const struct train_settings *settings = job->settings;
     enum option_source steps = options_source(parsed, "steps");
     enum option_source epochs = options_source(parsed, "epochs");
-    int64_t per_epoch = loader_steps_per_epoch(job->train.trainer.loader);
+    int64_t per_epoch = loader_steps_per_epoch(job->train.source.trainer.loader);
     if (steps && steps == epochs)
         return error_set(err, ERROR_USAGE, "--steps=%" PRId64 " and --epochs=%g exclude each other",
                          settings->steps, settings->epochs);
@@ -145,7 +145,7 @@ static bool wants_evaluation(const struct job *job)
     const char *spec = job->settings->eval_data;
     if (spec)
         return strcmp(spec, "none") != 0;
-    return strcmp(job->train.kind->name, "synthetic") != 0 && !job->settings->explain;
+    return strcmp(job->train.source.kind->name, "synthetic") != 0 && !job->settings->explain;
 }
 
 static int open_data(struct job *job, struct error *err)
@@ -182,7 +182,7 @@ static int choose_output(struct job *job, struct error *err)
 
 static int check_target(const struct job *job, const struct options *parsed, struct error *err)
 {
-    if (options_source(parsed, "target-accuracy") && !job->validation.trainer.loader)
+    if (options_source(parsed, "target-accuracy") && !job->validation.source.trainer.loader)
         return error_set(err, ERROR_USAGE, "--target-accuracy needs data for evaluation: give "
                          "--eval-data");
     return 0;
@@ -200,7 +200,7 @@ static int prepare(struct job *job, struct options *parsed, struct train_setting
         check_target(job, parsed, err) < 0 || choose_output(job, err) < 0)
         return -1;
     return schedule_parse(settings->schedule, rate, settings->warmup_epochs,
-                          loader_steps_per_epoch(job->train.trainer.loader), job->total_steps,
+                          loader_steps_per_epoch(job->train.source.trainer.loader), job->total_steps,
                           &job->schedule, err);
 }
 
@@ -216,7 +216,7 @@ static int make_plans(struct job *job, struct error *err)
                       err) < 0 ||
         plan_create(job->session.graph, job->params, &plan, &job->plan, err) < 0)
         return -1;
-    if (!job->validation.trainer.loader)
+    if (!job->validation.source.trainer.loader)
         return 0;
     plan.mode = PLAN_EVALUATE;
     plan.profile = false;
@@ -262,9 +262,9 @@ static int train(struct job *job, const atomic_int *stop_signal, struct error *e
     struct trainer_inputs inputs = {
         .graph = job->session.graph,
         .plan = job->plan,
-        .train = job->train.trainer,
+        .train = job->train.source.trainer,
         .evaluation_plan = job->evaluation_plan,
-        .validation = job->validation.trainer,
+        .validation = job->validation.source.trainer,
         .updater = job->updater,
         .schedule = &job->schedule,
         .comm = job->comm,
@@ -319,7 +319,7 @@ static int write_json(const struct job *job, bool gated, struct error *err)
     json_set_text(json, "optimizer", job->group.optimizer->name);
     json_set_number(json, "learning_rate", job->schedule.base_rate);
     json_set_integer(json, "seed", job->settings->common.seed);
-    json_set_number(json, "input_stall_seconds", loader_stall_seconds(job->train.trainer.loader));
+    json_set_number(json, "input_stall_seconds", loader_stall_seconds(job->train.source.trainer.loader));
     describe_gate(job, gated, json);
     json_set_bool(json, "interrupted", signals_status() != 0);
     /* What later kinds of model and later steps of a run fill; null says: not here. */

@@ -133,60 +133,26 @@ static int resolve_spec(struct session *session, const char *spec, const char **
     return 0;
 }
 
-static void describe_inputs(const struct session *session, struct dataset_request *request)
-{
-    int count = graph_input_count(session->graph);
-    request->field_count = count < DATASET_MAX_FIELDS ? count : DATASET_MAX_FIELDS;
-    for (int i = 0; i < request->field_count; i++)
-        request->fields[i] =
-            feed_field(graph_value(session->graph, graph_input_value(session->graph, i)));
-}
-
-static int open_loader(const struct session_settings *settings, enum dataset_split split,
-                       struct session_data *data, struct error *err)
-{
-    struct loader_options options = {
-        .batch = settings->batch,
-        .shards = 1,
-        .threads = data->kind->cheap ? 0 : 1,
-        .seed = (uint64_t)settings->seed,
-        .shuffle = split == SPLIT_TRAIN,
-        .single_pass = split == SPLIT_EVALUATE,
-    };
-    data->trainer.field_count = data->kind->fields(data->dataset, &data->trainer.fields);
-    return loader_create(data->dataset, data->kind, &options, &data->trainer.loader, err);
-}
-
 int session_open_data(struct session *session, const struct session_settings *settings,
                       const char *spec, enum dataset_split split, struct session_data *out,
                       struct error *err)
 {
-    struct dataset_request request = {.split = split,
-                                      .examples = settings->examples,
-                                      .seed = (uint64_t)settings->seed,
-                                      .classes = session->args.classes};
+    struct source_options options = {.split = split,
+                                     .batch = settings->batch,
+                                     .classes = session->args.classes,
+                                     .seed = (uint64_t)settings->seed,
+                                     .examples = settings->examples};
     struct session_data data = {0};
     if (resolve_spec(session, spec, &data.spec, err) < 0 ||
-        dataset_find(data.spec, &data.kind, &request.path, err) < 0)
+        source_open(&data.source, session->graph, data.spec, &options, err) < 0)
         return -1;
-    describe_inputs(session, &request);
-    if (data.kind->open(&request, &data.dataset, err) < 0)
-        return error_wrap(err, "data %s", data.spec);
-    if (open_loader(settings, split, &data, err) < 0) {
-        session_close_data(&data);
-        return error_wrap(err, "data %s", data.spec);
-    }
     *out = data;
     return 0;
 }
 
 void session_close_data(struct session_data *data)
 {
-    loader_destroy(data->trainer.loader);
-    data->trainer.loader = NULL;
-    if (data->kind && data->dataset)
-        data->kind->close(data->dataset);
-    data->dataset = NULL;
+    source_close(&data->source);
 }
 
 /* --- telling -------------------------------------------------------------------------------- */

@@ -6,7 +6,7 @@
 #include "cli/options.h"
 #include "data/loader.h"
 #include "models/registry.h"
-#include "train/trainer.h"
+#include "train/source.h"
 
 struct arena;
 struct json;
@@ -54,9 +54,7 @@ struct session_settings {
 /* Data that is open, with its loader. All zero is none. */
 struct session_data {
     const char *spec;                   /* as resolved; the session's */
-    const struct dataset_kind *kind;
-    struct dataset *dataset;
-    struct trainer_data trainer;
+    struct source source;
 };
 
 struct session {

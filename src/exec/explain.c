@@ -43,6 +43,8 @@ static const char *fused_text(const struct step *step)
     if (!step->item)
         return "";
     const struct plan_node *node = &step->item->node;
+    if (node->pool)
+        return node->relu ? "+relu+pool" : "+pool";
     if (node->residual >= 0)
         return node->relu ? "+add+relu" : "+add";
     return node->relu ? "+relu" : "";

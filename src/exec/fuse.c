@@ -129,6 +129,20 @@ static bool fold_batch_norm(struct plan *plan, const struct node *node)
     return true;
 }
 
+/* max pool: into a kernel that pools what it computes, so that the full picture is never stored.
+ * A ReLU in between may stay where it is: the two change places without changing a number. */
+static bool fuse_pool(struct plan *plan, const struct node *node)
+{
+    struct item *before = item_making(plan, node->inputs[0]);
+    if (node->op != &op_max_pool || !before || !used_once(plan, node->inputs[0]) ||
+        before->node.pool || before->node.residual >= 0 || !before->node.kernel->pools ||
+        !before->node.kernel->pools(plan->graph, &before->node, node))
+        return false;
+    before->node.pool = node;
+    before->node.output = node->output;
+    return true;
+}
+
 /* relu -> max pool: the largest of some numbers cut at zero is the largest, cut at zero, so the
  * ReLU and its gradient can run on the pooled picture, which has a quarter of the elements. */
 static void move_relu_behind_pool(struct plan *plan, struct item *pool)
@@ -206,7 +220,8 @@ int plan_select_items(struct plan *plan, struct error *err)
         if (!needed[node->output])
             continue;
         bool fused = !plan->options.unfused && (fold_batch_norm(plan, node) ||
-                                                fuse_add(plan, node) || fuse_relu(plan, node));
+                                                fuse_add(plan, node) || fuse_relu(plan, node) ||
+                                                fuse_pool(plan, node));
         if (!fused && add_item(plan, node, err) < 0)
             return -1;
     }

@@ -25,6 +25,7 @@ struct plan_node {
     value_id residual;          /* added before the ReLU; negative: none */
     bool relu;                  /* a ReLU follows */
     const struct node *folded;  /* serving: the batch norm folded into this convolution */
+    const struct node *pool;    /* the max pool that the kernel computes along */
     const char *kernel_name;    /* what the kernel says it chose, for --explain */
     void *state;                /* the kernel's own, in the plan's arena */
 };
@@ -76,6 +77,10 @@ struct op_kernel {
     bool residual_serving;      /* the same, in serving plans only */
     bool relu;                  /* it can apply a ReLU, and undo it in backward by itself */
     bool relu_forward;          /* it can apply a ReLU; the planner masks the gradient */
+    /* NULL, or whether it can compute this max pool of its result along; it then gets the pool's
+     * output and gradient as its own. */
+    bool (*pools)(const struct graph *graph, const struct plan_node *node,
+                  const struct node *pool);
 };
 
 /* --- What prepare may ask --- */

@@ -1,0 +1,31 @@
+/* From a SPEC ("digits", "mnist:DIR") to batches for a network: the dataset, its loader and their
+ * fields. What the program and the library open data with. */
+#ifndef TRAIN_SOURCE_H
+#define TRAIN_SOURCE_H
+
+#include "data/loader.h"
+#include "train/trainer.h"
+
+struct graph;
+
+struct source_options {
+    enum dataset_split split;   /* training: shuffled, without end; evaluation: one pass in order */
+    int batch, classes;
+    uint64_t seed;
+    int64_t examples;           /* for kinds that draw; 0: the kind's own number */
+};
+
+/* Data that is open. All zero is none. */
+struct source {
+    const struct dataset_kind *kind;
+    struct dataset *dataset;
+    struct trainer_data trainer;
+};
+
+/* Asks the dataset for what the graph's inputs are. Fails with what was wrong with `spec` or the
+ * data behind it. */
+int source_open(struct source *source, const struct graph *graph, const char *spec,
+                const struct source_options *options, struct error *err);
+void source_close(struct source *source);       /* accepts one that is not open */
+
+#endif
