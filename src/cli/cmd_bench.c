@@ -273,6 +273,7 @@ out:
 
 const struct command command_bench = {
     .name = "bench",
+    .order = 30,
     .summary = "measure how fast a network trains",
     .description =
         "Trains MODEL on synthetic data and prints its speed as tf_cnn_benchmarks does: the mean "

@@ -169,7 +169,7 @@ static int run(struct options *parsed, void *settings, struct error *err)
 const struct command command_doctor = {
     .name = "doctor",
     .order = 120,
-    .summary = "look at this machine: what training will use, what slows it down",
+    .summary = "show what training will use here, and what slows it down",
     .description = "Shows the processor and the instructions the kernels will use, the cores and "
                    "the memory that this process may have (a container's limits, not the "
                    "host's), huge pages and libraries; then what would make training faster, each "

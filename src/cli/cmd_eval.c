@@ -124,6 +124,7 @@ static int run(struct options *parsed, void *settings, struct error *err)
 
 const struct command command_eval = {
     .name = "eval",
+    .order = 20,
     .summary = "evaluate saved weights",
     .description = "Runs MODEL with saved weights once over the evaluation split of the data and "
                    "prints loss, accuracy and top-5 accuracy.",

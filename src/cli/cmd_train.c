@@ -419,6 +419,7 @@ out:
 
 const struct command command_train = {
     .name = "train",
+    .order = 10,
     .summary = "train a network",
     .description =
         "Trains MODEL on its data, shows the progress on standard error and prints the results. "

@@ -165,8 +165,8 @@ void help_command(const struct command *command, struct strbuf *out)
     if (command->examples)
         add_examples(out, command->examples);
     if (count_rows(command->options, OPTION_IS_REFUSED))
-        strbuf_addf(out, "\nOptions of other programs that this one cannot honour are refused "
-                         "with the reason;\n`lockstep help --man %s | man -l -` lists them.\n",
+        strbuf_addf(out, "\nOptions of other programs that cannot be honoured are refused with the "
+                         "reason:\n`lockstep help --man %s | man -l -` lists them.\n",
                     command->name);
 }
 
@@ -179,7 +179,7 @@ void help_overview(struct strbuf *out)
         strbuf_addf(out, "  %-10s  %s\n", command->name, command->summary);
     strbuf_add(out,
                "\n`lockstep help COMMAND` explains one of them. To begin:\n"
-               "  lockstep train mnist_custom --data digits   watch a network learn, no data needed\n"
+               "  lockstep train mnist_custom --data digits   a network learns; no files needed\n"
                "  lockstep models                             what can be trained\n"
-               "  lockstep doctor                             how fast this machine will be\n");
+               "  lockstep doctor                             what this machine will use\n");
 }
