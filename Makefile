@@ -63,7 +63,7 @@ check: $(BUILD)/$(NAME) $(TESTS)
 # Expected pages change only here, and the diff is read.
 golden: $(BUILD)/$(NAME)
 	@LOCKSTEP=$< tests/cli/test_pages.sh --update
-	@git diff --stat tests/golden
+	@git diff --stat tests/golden docs/compatibility.md
 
 # ---- bench: the yardstick, the example models, and us against the peers in one run ----
 # BENCH=resnet50,vgg16,mnist,startup,memory,size picks some; BENCH_FLAGS go to bench/run.

@@ -70,7 +70,6 @@ static const struct option options[] = {
                 .initial_note = "only at the end", .help = "steps between two evaluations"),
     OPTION_NUMBER(train_settings, target_accuracy, "target-accuracy", .min = 0, .max = 1,
                   .environment = "TARGET_ACCURACY",
-                  .aliases = "stop-threshold stop-at-top-1-accuracy",
                   .help = "fail (status 1) when the last evaluation stays below it"),
     SESSION_JSON_OPTION(train_settings),
     OPTION_FLAG(train_settings, explain, "explain",

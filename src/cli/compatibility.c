@@ -3,6 +3,13 @@
 #include "cli/command.h"
 #include "cli/pages.h"
 
+/* A spelling and the list of a row it stands in. */
+struct spelling {
+    const char *word;
+    size_t length;
+    bool variable;              /* of the environment */
+};
+
 /* A cell of a Markdown table: a bar would end it. */
 static void add_cell(struct strbuf *out, const char *text)
 {
@@ -13,41 +20,65 @@ static void add_cell(struct strbuf *out, const char *text)
     }
 }
 
-static void add_mapped(struct strbuf *out, const struct command *command, const struct option *row,
-                       const char *list, const char *before)
+static bool list_has(const char *list, const struct spelling *spelling)
 {
     const char *word;
-    for (size_t length; list && (length = option_next_word(&list, &word)) > 0;) {
-        strbuf_addf(out, "| `%s%.*s` | %s | same as `%s%s`: ", before, (int)length, word,
-                    command->name, row->type == OPTION_IS_ARGUMENT ? "" : "--", row->name);
-        add_cell(out, row->help);
-        strbuf_add(out, " |\n");
-    }
+    for (size_t length; list && (length = option_next_word(&list, &word)) > 0;)
+        if (length == spelling->length && strncmp(word, spelling->word, length) == 0)
+            return true;
+    return false;
 }
 
-static void add_refused(struct strbuf *out, const struct command *command,
-                        const struct option *row, const char *name, int length)
+/* Does this command treat the spelling in the same way as `row` says? */
+static bool treats_alike(const struct command *command, const struct option *row,
+                         const struct spelling *spelling)
 {
-    strbuf_addf(out, "| `--%.*s` | %s | refused: ", length, name, command->name);
+    for (const struct option *other = command->options; other->type != OPTION_IS_END; other++) {
+        if (other->type != row->type || other->type == OPTION_IS_SECTION ||
+            strcmp(other->name, row->name) != 0 || strcmp(other->help, row->help) != 0)
+            continue;
+        return spelling->variable ? list_has(other->environment, spelling)
+                                  : option_find(other, spelling->word, spelling->length) == other;
+    }
+    return false;
+}
+
+static void add_outcome(struct strbuf *out, const struct option *row)
+{
+    if (row->type == OPTION_IS_REFUSED)
+        strbuf_add(out, "refused: ");
+    else
+        strbuf_addf(out, "same as `%s%s`: ", row->type == OPTION_IS_ARGUMENT ? "" : "--",
+                    row->name);
     add_cell(out, row->help);
     if (row->accepts)
-        strbuf_addf(out, " (accepted: %s)", row->accepts);
+        strbuf_addf(out, " (passes: %s)", row->accepts);
+}
+
+/* One line for all commands that treat the spelling alike, at the first of them. */
+static void add_spelling(struct strbuf *out, int place, const struct option *row,
+                         const struct spelling *spelling)
+{
+    for (int i = 0; i < place; i++)
+        if (treats_alike(command_in_order(i), row, spelling))
+            return;
+    strbuf_addf(out, "| `%s%.*s` | %s", spelling->variable ? "$" : "--", (int)spelling->length,
+                spelling->word, command_in_order(place)->name);
+    const struct command *command;
+    for (int i = place + 1; (command = command_in_order(i)); i++)
+        if (treats_alike(command, row, spelling))
+            strbuf_addf(out, ", %s", command->name);
+    strbuf_add(out, " | ");
+    add_outcome(out, row);
     strbuf_add(out, " |\n");
 }
 
-static void add_row(struct strbuf *out, const struct command *command, const struct option *row)
+static void add_list(struct strbuf *out, int place, const struct option *row, const char *list,
+                     bool variable)
 {
-    if (row->type == OPTION_IS_SECTION)
-        return;
-    if (row->type != OPTION_IS_REFUSED) {
-        add_mapped(out, command, row, row->aliases, "--");
-        add_mapped(out, command, row, row->environment, "$");
-        return;
-    }
-    add_refused(out, command, row, row->name, (int)strlen(row->name));
-    const char *list = row->aliases, *word;
-    for (size_t length; list && (length = option_next_word(&list, &word)) > 0;)
-        add_refused(out, command, row, word, (int)length);
+    struct spelling spelling = {.variable = variable};
+    while (list && (spelling.length = option_next_word(&list, &spelling.word)) > 0)
+        add_spelling(out, place, row, &spelling);
 }
 
 void compatibility_page(struct strbuf *out)
@@ -56,9 +87,14 @@ void compatibility_page(struct strbuf *out)
                     "Options and environment variables of other training programs, and what "
                     "becomes of them here.\nNone is accepted and ignored. `-` and `_` are the "
                     "same in every option's name.\n\n"
-                    "Made by `lockstep help --compatibility`.\n\n"
+                    "Made by `lockstep help --compatibility`; `make golden` writes it.\n\n"
                     "| spelling | command | here |\n| --- | --- | --- |\n");
-    for (const struct command *const *command = command_list(); *command; command++)
-        for (const struct option *row = (*command)->options; row->type != OPTION_IS_END; row++)
-            add_row(out, *command, row);
+    const struct command *command;
+    for (int i = 0; (command = command_in_order(i)); i++)
+        for (const struct option *row = command->options; row->type != OPTION_IS_END; row++) {
+            if (row->type == OPTION_IS_REFUSED)
+                add_list(out, i, row, row->name, false);
+            add_list(out, i, row, row->aliases, false);
+            add_list(out, i, row, row->environment, true);
+        }
 }

@@ -80,6 +80,9 @@
                    .help = "progress is shown as time passes; --verbose shows every step"),        \
     OPTION_REFUSED("epochs-between-evals", .value = "N", .aliases = "eval-interval",               \
                    .help = "write --eval-every, in steps"),                                        \
+    OPTION_REFUSED("stop-threshold", .value = "X", .aliases = "stop-at-top-1-accuracy",            \
+                   .help = "training does not stop early; --target-accuracy is checked at its "    \
+                           "end"),                                                                 \
     OPTION_REFUSED("enable-lars", .accepts = "false 0", .aliases = "use-larc",                     \
                    .help = "write --optimizer lars"),                                              \
     OPTION_REFUSED("lr-decay-mode", .value = "NAME",                                               \

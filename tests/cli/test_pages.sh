@@ -1,21 +1,22 @@
 #!/bin/sh
-# Help pages against tests/golden, and manual pages through groff. Golden files change only by
-# `make golden`, which calls this with --update; read the diff.
+# Help pages against tests/golden, the compatibility page against docs, and manual pages through
+# groff. The expected files change only by `make golden`, which calls this with --update; read the
+# diff.
 . "$(dirname "$0")/lib.sh"
 golden=$here/../golden/help
 commands=$("$LOCKSTEP" help | sed -n '/^Commands:/,/^$/s/^  \([a-z0-9]*\) .*/\1/p')
 [ -n "$commands" ] || fail "no commands in the overview"
 
-# compare NAME WORDS...
+# compare FILE WORDS...
 compare() {
-    name=$1
+    file=$1
     shift
     "$LOCKSTEP" "$@" >"$work/page" 2>&1 || fail "lockstep $*: exit status $?"
     if [ "${update:-}" = yes ]; then
-        cp "$work/page" "$golden/$name.txt"
+        cp "$work/page" "$file"
     else
-        diff -u "$golden/$name.txt" "$work/page" ||
-            fail "$name.txt differs; if the change is meant, run make golden and read the diff"
+        diff -u "$file" "$work/page" ||
+            fail "$file differs; if the change is meant, run make golden and read the diff"
     fi
 }
 
@@ -25,9 +26,9 @@ if [ "${1:-}" = --update ]; then
     mkdir -p "$golden"
     rm -f "$golden"/*.txt
 fi
-compare overview help
+compare "$golden/overview.txt" help
 for command in $commands; do
-    compare "$command" help "$command"
+    compare "$golden/$command.txt" help "$command"
     "$LOCKSTEP" "$command" --help | cmp -s - "$work/page" ||
         fail "lockstep $command --help is not lockstep help $command"
 done
@@ -48,6 +49,5 @@ if command -v groff >/dev/null; then
         grep -q lockstep "$work/formatted" || fail "the manual page '$command' is empty"
     done
 fi
-run 0 help --compatibility
-mentions out "| spelling | command | here |"
+compare "$here/../../docs/compatibility.md" help --compatibility
 finish
