@@ -98,15 +98,15 @@ build/fuzz/%.o: %.c | lists
 build/fuzz/fuzz_%: build/fuzz/fuzz/fuzz_%.o $(FUZZ_OBJECTS)
 	clang -fsanitize=fuzzer,address,undefined -o $@ $^ -ljansson -lz -lhwloc -lm -lpthread
 fuzz: $(FUZZERS)
-	@for fuzzer in $(FUZZERS); do \
-	    name=$${fuzzer##*/fuzz_} found=build/fuzz/found/$${fuzzer##*/fuzz_}; \
-	    mkdir -p $$found; \
-	    $$fuzzer -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 \
+	@passed=0; failed=0; for fuzzer in $(FUZZERS); do \
+	    name=$${fuzzer##*/fuzz_}; found=build/fuzz/found/$$name; mkdir -p $$found; \
+	    if $$fuzzer -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 \
 	        -print_final_stats=1 -artifact_prefix=$$found- $$found fuzz/corpus/$$name \
-	        >$$found.log 2>&1 || { tail -n 50 $$found.log; exit 1; }; \
-	    echo "ok    $${fuzzer#build/} ($(FUZZ_SECONDS) s," \
+	        >$$found.log 2>&1; \
+	    then passed=$$((passed + 1)); echo "ok    $$name ($(FUZZ_SECONDS) s," \
 	        "$$(sed -n 's/^stat::number_of_executed_units: *//p' $$found.log) runs)"; \
-	done
+	    else failed=$$((failed + 1)); echo "FAIL  $$name"; tail -n 50 $$found.log; fi; \
+	done; echo "$$passed passed, $$failed failed"; [ $$failed -eq 0 ]
 .PHONY: fuzz
 
 # ---- install: the program, the library with its headers and pkg-config file, manual, completion ----

@@ -31,8 +31,8 @@ static int unknown_kind(const char *spec, size_t length, struct error *err)
     return error_set(err, ERROR_USAGE,
                      "there is no kind of data called '%s'%s%s%s (`datasets` lists them; a path "
                      "goes behind a colon, as in mnist:DIR)",
-                     word, nearest.best ? "; did you mean '" : "",
-                     nearest.best ? nearest.best : "", nearest.best ? "'?" : "");
+                     word, nearest.best ? "; did you mean '" : "", nearest.best ? nearest.best : "",
+                     nearest.best ? "'?" : "");
 }
 
 int dataset_find(const char *spec, const struct dataset_kind **kind, const char **path,

@@ -9,7 +9,7 @@
 #include "tensor/tensor.h"
 
 struct error;
-struct dataset;                 /* each kind's own */
+struct dataset; /* each kind's own */
 
 enum { DATASET_MAX_FIELDS = 48 };
 
@@ -26,10 +26,10 @@ struct dataset_field {
 /* What the network expects, so that synthetic data can have the model's own shapes and pictures
  * the model's size. */
 struct dataset_request {
-    const char *path;           /* behind "KIND:", or NULL */
+    const char *path; /* behind "KIND:", or NULL */
     enum dataset_split split;
-    int64_t examples;           /* for kinds that draw; 0: the kind's own number */
-    uint64_t seed;              /* for kinds that draw */
+    int64_t examples; /* for kinds that draw; 0: the kind's own number */
+    uint64_t seed;    /* for kinds that draw */
     int classes;
     int field_count;
     struct dataset_field fields[DATASET_MAX_FIELDS];
@@ -45,11 +45,11 @@ struct dataset_kind {
      * the random stream for augmentation. Called from several threads at once. */
     int (*read)(struct dataset *dataset, int64_t index, uint64_t random, struct tensor *batch,
                 int row, struct error *err);
-    void (*close)(struct dataset *dataset);     /* accepts NULL */
-    bool cheap;                 /* reading is a copy: no loader threads wanted */
+    void (*close)(struct dataset *dataset); /* accepts NULL */
+    bool cheap;                             /* reading is a copy: no loader threads wanted */
 };
 
-const struct dataset_kind *const *dataset_list(void);   /* NULL-terminated, generated */
+const struct dataset_kind *const *dataset_list(void); /* NULL-terminated, generated */
 /* "KIND:PATH" or "KIND" taken apart; an unknown kind gets the nearest name offered. `*path` points
  * into `spec` or is NULL. */
 int dataset_find(const char *spec, const struct dataset_kind **kind, const char **path,

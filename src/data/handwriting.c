@@ -9,18 +9,18 @@
 
 enum {
     SIDE = HANDWRITING_SIDE,
-    MAX_SKELETON = 14,          /* points of one digit */
-    STEPS = 7,                  /* straight pieces between two of them */
+    MAX_SKELETON = 14, /* points of one digit */
+    STEPS = 7,         /* straight pieces between two of them */
     MAX_PATH = MAX_SKELETON * STEPS,
-    LANES = 8,                  /* pixels inked at a time: a constant, so that the loop vectorises */
-    STRIDE = SIDE + LANES,      /* of a canvas row: the last lanes may stick out */
+    LANES = 8,             /* pixels inked at a time: a constant, so that the loop vectorises */
+    STRIDE = SIDE + LANES, /* of a canvas row: the last lanes may stick out */
     WAVES = 2,
 };
 
 enum joint {
-    S,                          /* the stroke passes smoothly */
-    C,                          /* it turns sharply */
-    L,                          /* the pen was lifted: a new stroke starts here */
+    S, /* the stroke passes smoothly */
+    C, /* it turns sharply */
+    L, /* the pen was lifted: a new stroke starts here */
 };
 
 /* In hundredths of the digit's box, y downwards. */
@@ -34,6 +34,7 @@ struct skeleton {
 
 /* The first point of each counts as lifted. A way of writing that stands twice is twice as
  * frequent. */
+/* clang-format off */
 static const struct skeleton skeletons[] = {
     {0, 9, {{54, 7, L}, {29, 22, S}, {20, 52, S}, {30, 84, S}, {52, 94, S}, {75, 80, S},
             {82, 48, S}, {71, 18, S}, {50, 7, S}}},
@@ -95,6 +96,7 @@ static const struct skeleton skeletons[] = {
     {9, 8, {{73, 26, L}, {52, 6, S}, {27, 26, S}, {42, 49, S}, {70, 34, S}, {68, 60, S},
             {58, 80, S}, {46, 96, S}}},
 };
+/* clang-format on */
 
 struct vector {
     float x, y;
@@ -114,24 +116,24 @@ static float larger(float a, float b)
 /* A wave with the period 1 and values between -1 and 1: parabolas in place of a sine. */
 static float wave(float t)
 {
-    t += 64.0f;                             /* positive for all that is asked here */
+    t += 64.0f; /* positive for all that is asked here */
     float u = 2.0f * (t - (float)(int)t) - 1.0f;
     return 4.0f * u * (1.0f - fabsf(u));
 }
 
 /* One person on one occasion. Lengths in pixels unless said otherwise. */
 struct hand {
-    float wobble;                           /* of skeleton points; in boxes */
+    float wobble; /* of skeleton points; in boxes */
     bool round_corners;
     struct {
-        struct vector along, by;            /* cycles per box; shift in boxes */
+        struct vector along, by; /* cycles per box; shift in boxes */
         float phase;
     } waves[WAVES];
-    struct vector column_x, column_y;       /* box to page: scale, slant and turn as a matrix */
+    struct vector column_x, column_y; /* box to page: scale, slant and turn as a matrix */
     struct vector centre;
     float pen_radius, pressure, pressure_phase, tremor;
-    float softness, ink;                    /* width of an edge; darkness, in pixel values */
-    int32_t grain;                          /* largest noise, in pixel values */
+    float softness, ink; /* width of an edge; darkness, in pixel values */
+    int32_t grain;       /* largest noise, in pixel values */
 };
 
 static struct vector draw_vector(struct random *random, float size)
@@ -150,8 +152,8 @@ static void choose_slope(struct hand *hand, struct random *random)
     float whole = 1.0f + half_turn * half_turn;
     float cosine = (2.0f - whole) / whole, sine = 2.0f * half_turn / whole;
     hand->column_x = (struct vector){cosine * width, sine * width};
-    hand->column_y = (struct vector){(cosine * slant - sine) * height,
-                                     (sine * slant + cosine) * height};
+    hand->column_y =
+        (struct vector){(cosine * slant - sine) * height, (sine * slant + cosine) * height};
 }
 
 static struct hand choose_hand(struct random *random)
@@ -183,7 +185,7 @@ struct path {
     int count;
     struct {
         float x, y, radius;
-        bool lifted;                        /* no ink between the point before and this one */
+        bool lifted; /* no ink between the point before and this one */
     } points[MAX_PATH];
 };
 
@@ -255,7 +257,7 @@ static void add_piece(struct path *path, const struct hand *hand, struct vector 
     for (int step = 1; step <= STEPS; step++) {
         float t = (float)step / STEPS, rest = 1.0f - t;
         float ha = (1.0f + 2.0f * t) * rest * rest, hb = t * t * (3.0f - 2.0f * t);
-        float ta = t * rest * rest, tb = -t * t * rest;     /* Hermite's polynomials */
+        float ta = t * rest * rest, tb = -t * t * rest; /* Hermite's polynomials */
         struct vector at = {ha * a.x + hb * b.x + ta * a_tangent.x + tb * b_tangent.x,
                             ha * a.y + hb * b.y + ta * a_tangent.y + tb * b_tangent.y};
         add_point(path, hand, at, false);
@@ -291,10 +293,10 @@ static void centre_path(struct path *path, const struct hand *hand)
     float room = SIDE - 4.0f, size = larger(right - left, bottom - top);
     float scale = size > room ? room / size : 1.0f;
     for (int i = 0; i < path->count; i++) {
-        path->points[i].x = scale * (path->points[i].x - 0.5f * (left + right)) + 0.5f * SIDE +
-                            hand->centre.x;
-        path->points[i].y = scale * (path->points[i].y - 0.5f * (top + bottom)) + 0.5f * SIDE +
-                            hand->centre.y;
+        path->points[i].x =
+            scale * (path->points[i].x - 0.5f * (left + right)) + 0.5f * SIDE + hand->centre.x;
+        path->points[i].y =
+            scale * (path->points[i].y - 0.5f * (top + bottom)) + 0.5f * SIDE + hand->centre.y;
     }
 }
 

@@ -10,7 +10,7 @@
 
 enum {
     IDX_UNSIGNED_BYTE = 0x08,
-    IDX_LIMIT = 1 << 30,        /* bytes of a file, and of what it unpacks to */
+    IDX_LIMIT = 1 << 30, /* bytes of a file, and of what it unpacks to */
 };
 
 struct cursor {
@@ -51,8 +51,7 @@ static int parse_header(const char *name, struct cursor *in, struct idx *out, st
     return 0;
 }
 
-int idx_parse(const char *name, const void *bytes, size_t count, struct idx *out,
-              struct error *err)
+int idx_parse(const char *name, const void *bytes, size_t count, struct idx *out, struct error *err)
 {
     struct idx idx = {0};
     struct cursor in = {bytes, bytes, (const uint8_t *)bytes + count};

@@ -13,8 +13,8 @@ enum { IDX_MAX_DIMS = 4 };
 struct idx {
     int ndim;
     int64_t dim[IDX_MAX_DIMS];
-    const uint8_t *values;      /* row-major; points into the bytes that were parsed */
-    char *owned;                /* those bytes, when idx_read took them from a file */
+    const uint8_t *values; /* row-major; points into the bytes that were parsed */
+    char *owned;           /* those bytes, when idx_read took them from a file */
 };
 
 /* Checks that header and length agree exactly; `name` goes into messages, with offsets. */
@@ -23,6 +23,6 @@ int idx_parse(const char *name, const void *bytes, size_t count, struct idx *out
 /* Reads a file, unpacking it when it is gzip data (by its first bytes; a name that ends in .gz
  * must be). */
 int idx_read(const char *path, struct idx *out, struct error *err);
-void idx_release(struct idx *idx);              /* accepts a zeroed one */
+void idx_release(struct idx *idx); /* accepts a zeroed one */
 
 #endif

@@ -15,7 +15,7 @@
 
 enum {
     DEFAULT_PREFETCH = 3,
-    CHUNKS_PER_THREAD = 4,      /* of a batch: more would cost locking, fewer leave threads idle */
+    CHUNKS_PER_THREAD = 4, /* of a batch: more would cost locking, fewer leave threads idle */
     FIELD_ALIGN = 64,
 };
 
@@ -24,9 +24,9 @@ enum loader_stream { STREAM_ORDER = 1, STREAM_EXAMPLE = 2 };
 struct slot {
     struct batch batch;
     struct loader_position position;
-    int claimed, done;          /* rows taken by a thread; rows read */
-    int failed_row;             /* the first that could not be read; `batch.rows` when none */
-    struct error failure;       /* its reason */
+    int claimed, done;    /* rows taken by a thread; rows read */
+    int failed_row;       /* the first that could not be read; `batch.rows` when none */
+    struct error failure; /* its reason */
 };
 
 /* A piece of work: rows [first, first + count) of a slot. */
@@ -42,8 +42,8 @@ struct loader {
     struct loader_options options;
     int64_t examples, steps_per_epoch;
     int field_count, slot_count, chunk_rows, thread_count;
-    struct arena *arena;        /* this structure's arrays */
-    struct slab memory;         /* the batches' numbers */
+    struct arena *arena; /* this structure's arrays */
+    struct slab memory;  /* the batches' numbers */
     pthread_t *threads;
 
     /* Only touched by the thread that calls loader_next. */
@@ -56,7 +56,7 @@ struct loader {
     uint64_t opened, delivered; /* batches begun; batches given out */
     bool holding;               /* the caller may still read batch `delivered - 1` */
     struct loader_position next_opened, next_delivered;
-    int active;                 /* chunks being read */
+    int active; /* chunks being read */
     bool paused, stopping;
 };
 
@@ -155,8 +155,8 @@ static bool claim_chunk(struct loader *loader, struct chunk *out)
 {
     if (loader->paused)
         return false;
-    struct slot *slot = loader->opened > loader->delivered
-        ? slot_at(loader, loader->opened - 1) : NULL;
+    struct slot *slot =
+        loader->opened > loader->delivered ? slot_at(loader, loader->opened - 1) : NULL;
     if (!slot || slot->claimed == slot->batch.rows) {
         uint64_t oldest_in_use = loader->delivered - (loader->holding ? 1 : 0);
         if (loader->opened - oldest_in_use >= (uint64_t)loader->slot_count ||
@@ -165,8 +165,8 @@ static bool claim_chunk(struct loader *loader, struct chunk *out)
         slot = open_slot(loader);
     }
     int left = slot->batch.rows - slot->claimed;
-    *out = (struct chunk){slot, slot->claimed,
-                          left < loader->chunk_rows ? left : loader->chunk_rows};
+    *out =
+        (struct chunk){slot, slot->claimed, left < loader->chunk_rows ? left : loader->chunk_rows};
     slot->claimed += out->count;
     loader->active++;
     return true;
@@ -298,8 +298,8 @@ static int start_threads(struct loader *loader, struct error *err)
 
 static int chunk_rows(const struct loader_options *options)
 {
-    int rows = options->threads > 0
-        ? options->batch / (options->threads * CHUNKS_PER_THREAD) : options->batch;
+    int rows = options->threads > 0 ? options->batch / (options->threads * CHUNKS_PER_THREAD)
+                                    : options->batch;
     return rows > 0 ? rows : 1;
 }
 
@@ -377,7 +377,7 @@ double loader_stall_seconds(const struct loader *loader)
 
 struct loader_position loader_tell(const struct loader *loader)
 {
-    return loader->next_delivered;      /* written only by the thread that may call this */
+    return loader->next_delivered; /* written only by the thread that may call this */
 }
 
 /* A position behind the last step of an epoch is the start of the next one. */

@@ -13,10 +13,10 @@
 struct loader;
 
 struct loader_options {
-    int batch;                  /* rows this shard gets per step */
-    int shard, shards;          /* 0 of 1 when alone */
-    int threads;                /* 0: read in loader_next itself */
-    int prefetch;               /* batches ready ahead; 0: a sensible number */
+    int batch;         /* rows this shard gets per step */
+    int shard, shards; /* 0 of 1 when alone */
+    int threads;       /* 0: read in loader_next itself */
+    int prefetch;      /* batches ready ahead; 0: a sensible number */
     uint64_t seed;
     bool shuffle;
     /* false (training): epochs follow each other without an end and every batch is full, the
@@ -26,18 +26,18 @@ struct loader_options {
 };
 
 struct loader_position {
-    int64_t epoch, step;        /* step within the epoch: all that a checkpoint needs */
+    int64_t epoch, step; /* step within the epoch: all that a checkpoint needs */
 };
 
 struct batch {
-    struct tensor *fields;      /* in the dataset's order, `batch` rows each */
+    struct tensor *fields; /* in the dataset's order, `batch` rows each */
     int field_count;
-    int rows;                   /* filled ones; the others are zero */
+    int rows; /* filled ones; the others are zero */
 };
 
 int loader_create(struct dataset *dataset, const struct dataset_kind *kind,
                   const struct loader_options *options, struct loader **out, struct error *err);
-void loader_destroy(struct loader *loader);     /* accepts NULL; the dataset stays open */
+void loader_destroy(struct loader *loader); /* accepts NULL; the dataset stays open */
 int64_t loader_steps_per_epoch(const struct loader *loader);
 /* Also after a failure or the end of a pass. A training position behind the last step of its epoch
  * is the start of the next one. The last batch is no longer valid. */

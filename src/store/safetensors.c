@@ -10,7 +10,7 @@
 
 enum {
     LENGTH_BYTES = 8,
-    HEADER_LIMIT = 100000000,   /* the format's own */
+    HEADER_LIMIT = 100000000, /* the format's own */
     DATA_ALIGN = 8,
 };
 
@@ -21,9 +21,9 @@ static size_t element_bytes(const char *dtype)
     static const struct {
         const char *name;
         size_t bytes;
-    } known[] = {{"F32", 4}, {"F64", 8}, {"F16", 2}, {"BF16", 2}, {"I64", 8}, {"I32", 4},
-                 {"I16", 2}, {"I8", 1},  {"U64", 8}, {"U32", 4},  {"U16", 2}, {"U8", 1},
-                 {"BOOL", 1}};
+    } known[] = {{"F32", 4}, {"F64", 8}, {"F16", 2}, {"BF16", 2}, {"I64", 8},
+                 {"I32", 4}, {"I16", 2}, {"I8", 1},  {"U64", 8},  {"U32", 4},
+                 {"U16", 2}, {"U8", 1},  {"BOOL", 1}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i].name, dtype) == 0)
             return known[i].bytes;
@@ -99,8 +99,8 @@ static int read_entries(const char *file, const struct json *header, struct aren
     for (const struct json *json; (json = json_next(header, &state, &name));) {
         if (strcmp(name, metadata_key) == 0)
             continue;
-        if (read_entry(file, name, json, out->data_bytes, arena, &out->entries[out->count++],
-                       err) < 0)
+        struct safetensors_entry *entry = &out->entries[out->count++];
+        if (read_entry(file, name, json, out->data_bytes, arena, entry, err) < 0)
             return -1;
     }
     return 0;
@@ -111,7 +111,7 @@ static int by_place(const void *a, const void *b)
     const struct safetensors_entry *const *x = a, *const *y = b;
     if ((*x)->first != (*y)->first)
         return (*x)->first < (*y)->first ? -1 : 1;
-    return ((*x)->bytes > (*y)->bytes) - ((*x)->bytes < (*y)->bytes);   /* empty ones in front */
+    return ((*x)->bytes > (*y)->bytes) - ((*x)->bytes < (*y)->bytes); /* empty ones in front */
 }
 
 /* In the order of their places each tensor must start where the one before it ends. */
@@ -207,7 +207,7 @@ int safetensors_header(const struct safetensors_entry *entries, int count, const
     json_release(header);
     if (!text)
         return error_set(err, ERROR_MEMORY, "no memory for the header");
-    size_t bytes = strlen(text) - 1;            /* without the newline */
+    size_t bytes = strlen(text) - 1; /* without the newline */
     size_t padded = (bytes + DATA_ALIGN - 1) / DATA_ALIGN * DATA_ALIGN;
     for (int i = 0; i < LENGTH_BYTES; i++)
         strbuf_add_char(out, (char)(padded >> 8 * i));

@@ -14,15 +14,15 @@ struct strbuf;
 
 struct safetensors_entry {
     const char *name;
-    const char *dtype;          /* as the file spells it: "F32" */
+    const char *dtype; /* as the file spells it: "F32" */
     struct shape shape;
-    size_t first, bytes;        /* of the data */
+    size_t first, bytes; /* of the data */
 };
 
 struct safetensors {
     int count;
-    struct safetensors_entry *entries;      /* in the header's order; in the arena */
-    const char *data;           /* inside the bytes that were parsed */
+    struct safetensors_entry *entries; /* in the header's order; in the arena */
+    const char *data;                  /* inside the bytes that were parsed */
     size_t data_bytes;
 };
 

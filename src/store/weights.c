@@ -130,9 +130,8 @@ static int check_left_over(const char *path, const struct safetensors *file,
             first = i;
         }
     }
-    return extra ? mismatch(path, "has a tensor that the model lacks:",
-                            file->entries[first].name, extra,
-                            "; was it saved from another model?", err)
+    return extra ? mismatch(path, "has a tensor that the model lacks:", file->entries[first].name,
+                            extra, "; was it saved from another model?", err)
                  : 0;
 }
 
@@ -161,8 +160,7 @@ static int apply(const char *path, char *bytes, size_t count, struct arena *aren
     struct safetensors file;
     if (safetensors_parse(path, bytes, count, arena, &file, err) < 0 ||
         check_missing(path, &file, params, err) < 0 ||
-        check_left_over(path, &file, params, err) < 0 ||
-        check_shapes(path, &file, params, err) < 0)
+        check_left_over(path, &file, params, err) < 0 || check_shapes(path, &file, params, err) < 0)
         return -1;
     /* Writers before version 0.3 of the format did not align the data. */
     char *data = bytes + (file.data - bytes);

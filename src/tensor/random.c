@@ -37,7 +37,7 @@ uint64_t random_key(uint64_t key, uint64_t stream)
 
 uint64_t random_key_text(uint64_t key, const char *name)
 {
-    uint64_t hash = 0xcbf29ce484222325;     /* FNV-1a, 64 bits */
+    uint64_t hash = 0xcbf29ce484222325; /* FNV-1a, 64 bits */
     for (; *name; name++)
         hash = (hash ^ (unsigned char)*name) * 0x100000001b3;
     return random_key(key, hash);
@@ -63,7 +63,10 @@ ALWAYS_INLINE float uniform_from(uint32_t bits)
  * (Cephes, logf). Branches are written as choices: the loops around it vectorise. */
 ALWAYS_INLINE float log_positive(float x)
 {
-    union { float number; int32_t bits; } parts = {.number = x};
+    union {
+        float number;
+        int32_t bits;
+    } parts = {.number = x};
     /* Mantissa in [sqrt(1/2), sqrt(2)): 0x3f3504f3 is the former. */
     int32_t shifted = parts.bits - 0x3f3504f3;
     float exponent = (float)(shifted >> 23);
@@ -121,9 +124,10 @@ ALWAYS_INLINE float normal_tail(float x, float w)
 ALWAYS_INLINE float normal_from(uint32_t bits)
 {
     int32_t value = (int32_t)bits;
-    int32_t folded = value ^ (value >> 31);     /* 0 .. 2^31 - 1; 0 is the middle */
-    float middle = ((float)folded + 0.5f) * 0x1p-31f;           /* |x|, roughly, (0, 1] */
-    float t = ((float)(0x7fffffff - folded) + 0.5f) * 0x1p-32f; /* tail probability, (0, 1/2] */
+    int32_t folded = value ^ (value >> 31); /* 0 .. 2^31 - 1; 0 is the middle */
+    /* |x| in (0, 1], and the tail probability in (0, 1/2] */
+    float middle = ((float)folded + 0.5f) * 0x1p-31f;
+    float t = ((float)(0x7fffffff - folded) + 0.5f) * 0x1p-32f;
     float x = value < 0 ? -middle : middle;
     float w = -log_positive(4.0f * t * (1.0f - t));
     float centre = normal_centre(x, w), tail = normal_tail(x, w < 5.0f ? 5.0f : w);
@@ -191,9 +195,8 @@ FOR_EACH_PROCESSOR static void block_normal(uint64_t key, uint64_t first, float 
         out[i] = deviation * normal_from(bits[i]);
 }
 
-FOR_EACH_PROCESSOR static void block_truncated_normal(uint64_t key, uint64_t first,
-                                                      float deviation, float unused,
-                                                      float *restrict out)
+FOR_EACH_PROCESSOR static void block_truncated_normal(uint64_t key, uint64_t first, float deviation,
+                                                      float unused, float *restrict out)
 {
     (void)unused;
     uint32_t bits[BLOCK];
@@ -257,6 +260,6 @@ int64_t random_permute(uint64_t key, int64_t count, int64_t index)
     uint64_t x = (uint64_t)index;
     do
         x = encipher(key, bits, x);
-    while (x >= (uint64_t)count);       /* walk the cycle back inside; fewer than 2 on average */
+    while (x >= (uint64_t)count); /* walk the cycle back inside; fewer than 2 on average */
     return (int64_t)x;
 }

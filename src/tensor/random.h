@@ -18,10 +18,10 @@ struct random {
     uint64_t key, index;
 };
 uint64_t random_next(struct random *random);
-float random_uniform(struct random *random);                 /* [0, 1) */
+float random_uniform(struct random *random); /* [0, 1) */
 float random_between(struct random *random, float low, float high);
 float random_normal(struct random *random);
-int64_t random_below(struct random *random, int64_t limit);  /* 0 .. limit-1, unbiased */
+int64_t random_below(struct random *random, int64_t limit); /* 0 .. limit-1, unbiased */
 
 /* Whole arrays, numbers 0 .. count-1 of the stream `key`; vectorised, on all threads. */
 void random_fill_uniform(uint64_t key, float low, float high, float *out, size_t count);

@@ -7,30 +7,27 @@
 #include "base/arena.h"
 #include "base/error.h"
 
+static const struct {
+    const char *name;
+    size_t bytes;
+} dtypes[] = {
+    [DTYPE_F32] = {"float32", sizeof(float)},
+    [DTYPE_U8] = {"uint8", sizeof(uint8_t)},
+    [DTYPE_I32] = {"int32", sizeof(int32_t)},
+    [DTYPE_I64] = {"int64", sizeof(int64_t)},
+    [DTYPE_STRING] = {"string", sizeof(struct text_view)},
+};
+
 size_t dtype_bytes(enum dtype dtype)
 {
-    switch (dtype) {
-    case DTYPE_F32: return 4;
-    case DTYPE_U8: return 1;
-    case DTYPE_I32: return 4;
-    case DTYPE_I64: return 8;
-    case DTYPE_STRING: return sizeof(struct text_view);
-    }
-    assert(!"a dtype outside the enumeration");
-    return 0;
+    assert((size_t)dtype < sizeof dtypes / sizeof *dtypes);
+    return dtypes[dtype].bytes;
 }
 
 const char *dtype_name(enum dtype dtype)
 {
-    switch (dtype) {
-    case DTYPE_F32: return "float32";
-    case DTYPE_U8: return "uint8";
-    case DTYPE_I32: return "int32";
-    case DTYPE_I64: return "int64";
-    case DTYPE_STRING: return "string";
-    }
-    assert(!"a dtype outside the enumeration");
-    return "?";
+    assert((size_t)dtype < sizeof dtypes / sizeof *dtypes);
+    return dtypes[dtype].name;
 }
 
 int64_t shape_count(const struct shape *shape)
@@ -58,8 +55,8 @@ const char *shape_text(const struct shape *shape, char *text, size_t bytes)
     for (int i = 0; i < shape->ndim && used < bytes; i++) {
         const char *comma = i > 0 ? ", " : "";
         int added = shape->dim[i] == SHAPE_BATCH
-            ? snprintf(text + used, bytes - used, "%sN", comma)
-            : snprintf(text + used, bytes - used, "%s%" PRId64, comma, shape->dim[i]);
+                        ? snprintf(text + used, bytes - used, "%sN", comma)
+                        : snprintf(text + used, bytes - used, "%s%" PRId64, comma, shape->dim[i]);
         used += (size_t)added;
     }
     if (used < bytes)

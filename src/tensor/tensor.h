@@ -26,7 +26,7 @@ struct text_view {
 
 size_t dtype_bytes(enum dtype dtype);
 const char *dtype_name(enum dtype dtype);
-int64_t shape_count(const struct shape *shape);      /* a batch dimension counts as 1 */
+int64_t shape_count(const struct shape *shape); /* a batch dimension counts as 1 */
 bool shape_equal(const struct shape *a, const struct shape *b);
 /* "[N, 3, 224, 224]" into `text`, which it returns. */
 const char *shape_text(const struct shape *shape, char *text, size_t bytes);
@@ -37,7 +37,7 @@ int tensor_create(struct arena *arena, enum dtype dtype, struct shape shape, str
                   struct error *err);
 
 #define SHAPE(...)                                                                                 \
-    ((struct shape){.ndim = (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),            \
+    ((struct shape){.ndim = (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),             \
                     .dim = {__VA_ARGS__}})
 
 #endif

@@ -6,9 +6,9 @@
 #include "base/memory.h"
 
 enum {
-    GZIP_WINDOW = 15 + 16,          /* the largest window; gzip's header, not zlib's */
+    GZIP_WINDOW = 15 + 16, /* the largest window; gzip's header, not zlib's */
     FIRST_CAPACITY = 64 * 1024,
-    LARGEST_STEP = 1 << 30,         /* zlib counts in 32 bits */
+    LARGEST_STEP = 1 << 30, /* zlib counts in 32 bits */
 };
 
 struct unpacked {
@@ -39,8 +39,8 @@ static int grow(struct unpacked *unpacked, const char *name, struct error *err)
     if (unpacked->capacity >= unpacked->limit)
         return error_set(err, ERROR_FORMAT, "%s: unpacks to more than the %zu bytes allowed", name,
                          unpacked->limit);
-    size_t capacity = unpacked->capacity > unpacked->limit / 2 ? unpacked->limit
-                                                               : unpacked->capacity * 2;
+    size_t capacity =
+        unpacked->capacity > unpacked->limit / 2 ? unpacked->limit : unpacked->capacity * 2;
     char *data = memory_resize(unpacked->data, capacity);
     if (!data)
         return error_set(err, ERROR_MEMORY, "%s: no memory for %zu unpacked bytes", name, capacity);
@@ -62,10 +62,10 @@ static int inflate_step(z_stream *stream, struct unpacked *unpacked, size_t inpu
     return code;
 }
 
-static int inflate_all(z_stream *stream, const char *name, const unsigned char *bytes,
-                       size_t count, struct unpacked *unpacked, struct error *err)
+static int inflate_all(z_stream *stream, const char *name, const unsigned char *bytes, size_t count,
+                       struct unpacked *unpacked, struct error *err)
 {
-    stream->next_in = (Bytef *)bytes;       /* zlib reads it only, but its type says otherwise */
+    stream->next_in = (Bytef *)bytes; /* zlib reads it only, but its type says otherwise */
     for (;;) {
         size_t offset = (size_t)(stream->next_in - bytes);
         int code = inflate_step(stream, unpacked, count - offset);
@@ -73,7 +73,7 @@ static int inflate_all(z_stream *stream, const char *name, const unsigned char *
         if (code == Z_STREAM_END) {
             if (offset == count)
                 return 0;
-            if (inflateReset(stream) != Z_OK)       /* another member follows */
+            if (inflateReset(stream) != Z_OK) /* another member follows */
                 return error_set(err, ERROR_FORMAT, "%s: zlib cannot start over", name);
         } else if (code == Z_MEM_ERROR) {
             return error_set(err, ERROR_MEMORY, "%s: no memory for unpacking", name);

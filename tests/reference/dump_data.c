@@ -55,8 +55,8 @@ int main(int argc, char **argv)
         return 1;
     }
     struct arena *arena = arena_create();
-    int64_t count = kind->count(dataset) < request.examples ? kind->count(dataset)
-                                                            : request.examples;
+    int64_t count =
+        kind->count(dataset) < request.examples ? kind->count(dataset) : request.examples;
     int status = write_all(kind, dataset, count, arena, &err);
     if (status < 0)
         fprintf(stderr, "dump_data: %s\n", err.message);

@@ -9,7 +9,7 @@ enum { DEFAULT_TRAIN = 60000, DEFAULT_EVALUATE = 10000, CLASSES = 10 };
 
 struct dataset {
     int64_t count;
-    uint64_t key;               /* of this seed and split */
+    uint64_t key; /* of this seed and split */
 };
 
 static int digits_open(const struct dataset_request *request, struct dataset **out,
@@ -25,8 +25,8 @@ static int digits_open(const struct dataset_request *request, struct dataset **o
     if (!dataset)
         return error_set(err, ERROR_MEMORY, "no memory for the dataset");
     bool train = request->split == SPLIT_TRAIN;
-    dataset->count = request->examples > 0 ? request->examples
-                                           : train ? DEFAULT_TRAIN : DEFAULT_EVALUATE;
+    int64_t usual = train ? DEFAULT_TRAIN : DEFAULT_EVALUATE;
+    dataset->count = request->examples > 0 ? request->examples : usual;
     dataset->key = random_key_text(request->seed, train ? "digits/train" : "digits/evaluate");
     *out = dataset;
     return 0;

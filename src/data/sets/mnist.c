@@ -12,7 +12,7 @@ enum { SIDE = 28, PIXELS = SIDE * SIDE };
 
 struct dataset {
     struct idx images, labels;
-    float pixel_values[256];    /* byte / 255, rounded once */
+    float pixel_values[256]; /* byte / 255, rounded once */
     struct dataset_field fields[2];
 };
 
@@ -110,8 +110,8 @@ static int mnist_open(const struct dataset_request *request, struct dataset **ou
         dataset->pixel_values[i] = (float)i / 255.0f;
     dataset->fields[0] = (struct dataset_field){
         .name = "image", .dtype = DTYPE_F32, .shape = SHAPE(SHAPE_BATCH, SIDE, SIDE, 1)};
-    dataset->fields[1] = (struct dataset_field){
-        .name = "label", .dtype = DTYPE_I32, .shape = SHAPE(SHAPE_BATCH)};
+    dataset->fields[1] =
+        (struct dataset_field){.name = "label", .dtype = DTYPE_I32, .shape = SHAPE(SHAPE_BATCH)};
     *out = dataset;
     return 0;
 }
@@ -127,8 +127,8 @@ static int mnist_fields(const struct dataset *dataset, const struct dataset_fiel
     return 2;
 }
 
-static int mnist_read(struct dataset *dataset, int64_t index, uint64_t random,
-                      struct tensor *batch, int row, struct error *err)
+static int mnist_read(struct dataset *dataset, int64_t index, uint64_t random, struct tensor *batch,
+                      int row, struct error *err)
 {
     (void)random;
     (void)err;

@@ -8,13 +8,13 @@
 enum {
     DEFAULT_TRAIN = 10000,
     DEFAULT_EVALUATE = 1000,
-    POOL_BYTES = 4 << 20,       /* about, per field: stays in a cache */
+    POOL_BYTES = 4 << 20, /* about, per field: stays in a cache */
     POOL_MIN_ROWS = 4,
     POOL_MAX_ROWS = 64,
 };
 
 struct pool {
-    char *rows;                 /* [row_count, row_bytes]; NULL: drawn when read, as labels are */
+    char *rows; /* [row_count, row_bytes]; NULL: drawn when read, as labels are */
     size_t row_bytes;
     int row_count;
     uint64_t key;
@@ -87,8 +87,8 @@ static int synthetic_open(const struct dataset_request *request, struct dataset 
     if (!dataset)
         return error_set(err, ERROR_MEMORY, "no memory for the dataset");
     bool train = request->split == SPLIT_TRAIN;
-    dataset->count = request->examples > 0 ? request->examples
-                                           : train ? DEFAULT_TRAIN : DEFAULT_EVALUATE;
+    int64_t usual = train ? DEFAULT_TRAIN : DEFAULT_EVALUATE;
+    dataset->count = request->examples > 0 ? request->examples : usual;
     dataset->classes = request->classes;
     dataset->field_count = request->field_count;
     uint64_t key = random_key(request->seed, train ? 1 : 2);
@@ -124,11 +124,20 @@ static void draw_row(const struct dataset *dataset, int index, int64_t example, 
     for (int64_t i = 0; i < count; i++) {
         int64_t value = random_below(&random, limit);
         switch (dtype) {
-        case DTYPE_F32: ((float *)row)[i] = (float)value; break;
-        case DTYPE_U8: ((uint8_t *)row)[i] = (uint8_t)value; break;
-        case DTYPE_I32: ((int32_t *)row)[i] = (int32_t)value; break;
-        case DTYPE_I64: ((int64_t *)row)[i] = value; break;
-        case DTYPE_STRING: break;       /* refused by open */
+        case DTYPE_F32:
+            ((float *)row)[i] = (float)value;
+            break;
+        case DTYPE_U8:
+            ((uint8_t *)row)[i] = (uint8_t)value;
+            break;
+        case DTYPE_I32:
+            ((int32_t *)row)[i] = (int32_t)value;
+            break;
+        case DTYPE_I64:
+            ((int64_t *)row)[i] = value;
+            break;
+        case DTYPE_STRING:
+            break; /* refused by open */
         }
     }
 }

@@ -10,8 +10,8 @@
 /* Field 0 is the example's index, [N]; field 1 its random key and an echo, [N, 2]. */
 struct dataset {
     int64_t count;
-    int64_t broken;             /* an example that cannot be read; -1: none */
-    bool slow;                  /* some examples take longer than others */
+    int64_t broken; /* an example that cannot be read; -1: none */
+    bool slow;      /* some examples take longer than others */
     atomic_llong reads;
 };
 
@@ -31,8 +31,8 @@ static int echo_fields(const struct dataset *dataset, const struct dataset_field
     return 2;
 }
 
-static int echo_read(struct dataset *dataset, int64_t index, uint64_t random,
-                     struct tensor *batch, int row, struct error *err)
+static int echo_read(struct dataset *dataset, int64_t index, uint64_t random, struct tensor *batch,
+                     int row, struct error *err)
 {
     atomic_fetch_add(&dataset->reads, 1);
     if (dataset->slow && index % 7 == 0)
@@ -81,8 +81,9 @@ TEST(loader, gives_each_example_of_an_epoch_once)
 {
     for (int threads = 0; threads <= 3; threads += 3) {
         struct dataset dataset = {.count = 120, .broken = -1};
-        struct loader *loader = open_loader(&dataset, (struct loader_options){
-            .batch = 8, .threads = threads, .seed = 7, .shuffle = true});
+        struct loader *loader = open_loader(
+            &dataset,
+            (struct loader_options){.batch = 8, .threads = threads, .seed = 7, .shuffle = true});
         ASSERT_INT(loader_steps_per_epoch(loader), ==, 15);
         for (int epoch = 0; epoch < 3; epoch++) {
             int seen[120] = {0};
@@ -105,8 +106,8 @@ TEST(loader, gives_each_example_of_an_epoch_once)
 TEST(loader, shuffles_each_epoch_differently_and_without_shuffling_keeps_the_order)
 {
     struct dataset dataset = {.count = 64, .broken = -1};
-    struct loader *shuffled = open_loader(&dataset, (struct loader_options){
-        .batch = 64, .seed = 7, .shuffle = true});
+    struct loader *shuffled =
+        open_loader(&dataset, (struct loader_options){.batch = 64, .seed = 7, .shuffle = true});
     int32_t first[64];
     memcpy(first, next_batch(shuffled)->fields[0].data, sizeof first);
     ASSERT_TRUE(memcmp(first, next_batch(shuffled)->fields[0].data, sizeof first) != 0);
@@ -150,14 +151,15 @@ TEST(loader, gives_the_same_batches_after_a_resume)
 {
     struct dataset dataset = {.count = 100, .broken = -1, .slow = true};
     struct loader_options options = {.batch = 8, .threads = 2, .seed = 7, .shuffle = true};
-    struct loader *whole = open_loader(&dataset, options), *resumed = open_loader(&dataset, options);
+    struct loader *whole = open_loader(&dataset, options),
+                  *resumed = open_loader(&dataset, options);
     for (int i = 0; i < 30; i++)
         next_batch(whole);
     loader_seek(resumed, loader_tell(whole));
     for (int i = 0; i < 30; i++)
         assert_same_batch(next_batch(whole), next_batch(resumed));
     loader_seek(resumed, (struct loader_position){0});
-    loader_seek(whole, (struct loader_position){.step = 12 * 5});      /* that is epoch 5 */
+    loader_seek(whole, (struct loader_position){.step = 12 * 5}); /* that is epoch 5 */
     ASSERT_INT(loader_tell(whole).epoch, ==, 5);
     ASSERT_INT(loader_tell(whole).step, ==, 0);
     for (int i = 0; i < 60; i++)
@@ -219,8 +221,8 @@ TEST(loader, one_pass_ends_with_a_short_batch_whose_other_rows_are_zero)
 {
     for (int threads = 0; threads <= 2; threads++) {
         struct dataset dataset = {.count = 22, .broken = -1};
-        struct loader *loader = open_loader(&dataset, (struct loader_options){
-            .batch = 5, .threads = threads, .single_pass = true});
+        struct loader *loader = open_loader(
+            &dataset, (struct loader_options){.batch = 5, .threads = threads, .single_pass = true});
         ASSERT_INT(loader_steps_per_epoch(loader), ==, 5);
         for (int pass = 0; pass < 3; pass++) {
             for (int step = 0; step < 4; step++)
@@ -247,8 +249,8 @@ TEST(loader, reports_the_first_example_of_a_batch_that_cannot_be_read)
 {
     for (int threads = 0; threads <= 3; threads++) {
         struct dataset dataset = {.count = 60, .broken = 33};
-        struct loader *loader = open_loader(&dataset, (struct loader_options){
-            .batch = 10, .threads = threads});
+        struct loader *loader =
+            open_loader(&dataset, (struct loader_options){.batch = 10, .threads = threads});
         for (int step = 0; step < 3; step++)
             next_batch(loader);
         const struct batch *batch = NULL;
@@ -269,8 +271,8 @@ TEST(loader, allocates_nothing_after_it_was_made)
 {
     for (int threads = 0; threads <= 2; threads += 2) {
         struct dataset dataset = {.count = 50, .broken = -1};
-        struct loader *loader = open_loader(&dataset, (struct loader_options){
-            .batch = 4, .threads = threads, .shuffle = true});
+        struct loader *loader = open_loader(
+            &dataset, (struct loader_options){.batch = 4, .threads = threads, .shuffle = true});
         next_batch(loader);
         uint64_t before = memory_allocation_count();
         for (int step = 0; step < 100; step++)
@@ -283,8 +285,8 @@ TEST(loader, allocates_nothing_after_it_was_made)
 TEST(loader, reads_no_further_ahead_than_it_was_told)
 {
     struct dataset dataset = {.count = 1000, .broken = -1};
-    struct loader *loader = open_loader(&dataset, (struct loader_options){
-        .batch = 10, .threads = 2, .prefetch = 2});
+    struct loader *loader =
+        open_loader(&dataset, (struct loader_options){.batch = 10, .threads = 2, .prefetch = 2});
     next_batch(loader);
     nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
     ASSERT_INT(atomic_load(&dataset.reads), <=, 30);

@@ -59,10 +59,11 @@ TEST(dataset, kinds_are_complete)
 
 static struct dataset_request image_request(void)
 {
-    return (struct dataset_request){
-        .seed = 1, .classes = 10, .field_count = 2,
-        .fields = {{"image", DTYPE_F32, SHAPE(SHAPE_BATCH, 28, 28, 1)},
-                   {"label", DTYPE_I32, SHAPE(SHAPE_BATCH)}}};
+    return (struct dataset_request){.seed = 1,
+                                    .classes = 10,
+                                    .field_count = 2,
+                                    .fields = {{"image", DTYPE_F32, SHAPE(SHAPE_BATCH, 28, 28, 1)},
+                                               {"label", DTYPE_I32, SHAPE(SHAPE_BATCH)}}};
 }
 
 TEST(synthetic, fills_the_fields_the_model_asks_for)
@@ -145,8 +146,7 @@ static void write_packed(const char *name, const void *bytes, unsigned count)
 static int open_mnist(enum dataset_split split, int classes, struct dataset **out,
                       struct error *err)
 {
-    struct dataset_request request = {
-        .path = test_directory(), .split = split, .classes = classes};
+    struct dataset_request request = {.path = test_directory(), .split = split, .classes = classes};
     return kind_of("mnist")->open(&request, out, err);
 }
 
@@ -168,7 +168,7 @@ static void assert_tiny_mnist(struct dataset *dataset)
     for (int i = 0; i < 784; i++)
         ASSERT_TRUE(images[784 + i] == (float)((100 + i) % 256) / 255.0f);
     ASSERT_INT(labels[1], ==, 9);
-    ASSERT_INT(labels[0], ==, -1);      /* other rows are not touched */
+    ASSERT_INT(labels[0], ==, -1); /* other rows are not touched */
 }
 
 TEST(mnist, reads_plain_and_packed_files_alike)
@@ -252,9 +252,9 @@ TEST(idx, refuses_gzip_data_that_is_none_cut_off_or_damaged)
     fclose(file);
     ASSERT_INT(count, >, 100);
     for (size_t length = 2; length < count; length += 31)
-        ASSERT_FAILS(idx_read(test_file("short.gz", packed, length), &idx, &err), err,
-                     ERROR_FORMAT, "short.gz: the gzip data ends too early, at offset");
-    packed[count - 6] ^= 1;     /* its checksum */
+        ASSERT_FAILS(idx_read(test_file("short.gz", packed, length), &idx, &err), err, ERROR_FORMAT,
+                     "short.gz: the gzip data ends too early, at offset");
+    packed[count - 6] ^= 1; /* its checksum */
     ASSERT_FAILS(idx_read(test_file("sum.gz", packed, count), &idx, &err), err, ERROR_FORMAT,
                  "sum.gz: damaged gzip data near offset");
 }
@@ -282,7 +282,8 @@ TEST(mnist, real_files_hold_what_everybody_knows)
     static float image[784];
     static const int32_t first_labels[] = {7, 2, 1, 0, 4, 1, 4, 9, 5, 9};
     int32_t label;
-    struct tensor batch[] = {{DTYPE_F32, SHAPE(1, 28, 28, 1), image}, {DTYPE_I32, SHAPE(1), &label}};
+    struct tensor batch[] = {{DTYPE_F32, SHAPE(1, 28, 28, 1), image},
+                             {DTYPE_I32, SHAPE(1), &label}};
     for (int i = 0; i < 10; i++) {
         ASSERT_OK(kind->read(dataset, i, 0, batch, 0, &err), err);
         ASSERT_INT(label, ==, first_labels[i]);

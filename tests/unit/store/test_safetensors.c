@@ -25,9 +25,11 @@ TEST(safetensors, names_shapes_and_places_are_read)
     struct arena *arena = arena_create();
     struct safetensors file;
     struct error err = {0};
-    ASSERT_OK(parse("{\"__metadata__\":{\"a\":\"b\"}," TENSOR("b", "F32", "[2,3]", "[2,26]") ","
-                    TENSOR("empty", "F32", "[0]", "[26,26]") ","
-                    TENSOR("a", "F16", "[]", "[0,2]") "}   ", 26, arena, &file, &err), err);
+    ASSERT_OK(
+        parse("{\"__metadata__\":{\"a\":\"b\"}," TENSOR("b", "F32", "[2,3]", "[2,26]") "," TENSOR(
+                  "empty", "F32", "[0]", "[26,26]") "," TENSOR("a", "F16", "[]", "[0,2]") "}   ",
+              26, arena, &file, &err),
+        err);
     ASSERT_INT(file.count, ==, 3);
     const struct safetensors_entry *b = safetensors_find(&file, "b");
     ASSERT_TEXT(b->dtype, "F32");
@@ -112,8 +114,8 @@ TEST(safetensors, lies_are_refused)
 
 TEST(safetensors, a_file_cut_anywhere_is_refused)
 {
-    static const char whole[] = "\x3c\0\0\0\0\0\0\0{" TENSOR("a", "F32", "[2]", "[0,8]")
-                                "      }12345678";
+    static const char whole[] =
+        "\x3c\0\0\0\0\0\0\0{" TENSOR("a", "F32", "[2]", "[0,8]") "      }12345678";
     struct arena *arena = arena_create();
     struct safetensors file;
     struct error err = {0};
@@ -121,8 +123,8 @@ TEST(safetensors, a_file_cut_anywhere_is_refused)
     for (size_t length = 0; length < sizeof whole - 1; length++)
         ASSERT_FAILS(safetensors_parse("w", whole, length, arena, &file, &err), err, ERROR_FORMAT,
                      "w: ");
-    ASSERT_FAILS(safetensors_parse("w", "\xff\xff\xff\xff\xff\xff\xff\xff{}", 10, arena, &file,
-                                   &err),
-                 err, ERROR_FORMAT, "promises a header of 18446744073709551615 bytes, but 2 follow");
+    ASSERT_FAILS(
+        safetensors_parse("w", "\xff\xff\xff\xff\xff\xff\xff\xff{}", 10, arena, &file, &err), err,
+        ERROR_FORMAT, "promises a header of 18446744073709551615 bytes, but 2 follow");
     arena_destroy(arena);
 }

@@ -66,7 +66,7 @@ TEST(weights, are_the_same_after_saving_and_loading)
     ASSERT_OK(weights_load(path, loaded.params, &err), err);
     assert_same_params(saved.params, loaded.params, true);
     ASSERT_OK(params_initialize(loaded.params, 3, &err), err);
-    ASSERT_OK(weights_load(test_directory(), loaded.params, &err), err);    /* by its directory */
+    ASSERT_OK(weights_load(test_directory(), loaded.params, &err), err); /* by its directory */
     assert_same_params(saved.params, loaded.params, true);
     destroy_network(&saved);
     destroy_network(&loaded);

@@ -2,8 +2,8 @@
 #include <omp.h>
 
 #include "base/memory.h"
-#include "tensor/random.h"
 #include "support/test.h"
+#include "tensor/random.h"
 
 enum { MANY = 1 << 20 };
 
@@ -104,7 +104,7 @@ TEST(random, arrays_do_not_depend_on_threads_or_length)
         memset(b, 0, COUNT * sizeof *b);
         random_fill_normal(5, 1, b, count);
         ASSERT_BYTES(a, b, count * sizeof *a);
-        ASSERT_TRUE(b[count] == 0);     /* nothing is written behind the end */
+        ASSERT_TRUE(b[count] == 0); /* nothing is written behind the end */
     }
     memory_free(a);
     memory_free(b);
@@ -125,7 +125,7 @@ TEST(random, an_array_holds_the_numbers_of_the_stream_in_order)
 /* Fixed for ever: checkpoints and published results rely on what a seed means. */
 TEST(random, a_seed_means_the_same_numbers_for_ever)
 {
-    ASSERT_INT(random_at(0, 0), ==, 0xe220a8397b1dcdaf);      /* splitmix64's first of seed 0 */
+    ASSERT_INT(random_at(0, 0), ==, 0xe220a8397b1dcdaf); /* splitmix64's first of seed 0 */
     ASSERT_INT(random_at(0, 1), ==, 0x6e789e6aa1b965f4);
     float values[4000];
     uint64_t hash = 0;

@@ -2,9 +2,9 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "support/test.h"
 #include "tensor/compare.h"
 #include "tensor/tensor.h"
-#include "support/test.h"
 
 TEST(tensor, a_shape_reads_as_people_write_it)
 {
@@ -12,7 +12,7 @@ TEST(tensor, a_shape_reads_as_people_write_it)
     struct shape image = SHAPE(SHAPE_BATCH, 3, 224, 224), scalar = {.ndim = 0};
     ASSERT_TEXT(shape_text(&image, text, sizeof text), "[N, 3, 224, 224]");
     ASSERT_TEXT(shape_text(&scalar, text, sizeof text), "[]");
-    ASSERT_TEXT(shape_text(&image, small, sizeof small), "[N, 3, ");   /* cut, whole */
+    ASSERT_TEXT(shape_text(&image, small, sizeof small), "[N, 3, "); /* cut, whole */
 }
 
 TEST(tensor, the_batch_counts_as_one_until_it_is_filled_in)
@@ -53,8 +53,9 @@ TEST(tensor, a_shape_whose_bytes_overflow_is_refused)
     struct shape huge = SHAPE((int64_t)1 << 40, (int64_t)1 << 40), negative = SHAPE(2, -5);
     ASSERT_FAILS(tensor_create(arena, DTYPE_F32, huge, &tensor, &err), err, ERROR_MEMORY,
                  "[1099511627776, 1099511627776]");
-    ASSERT_FAILS(tensor_create(arena, DTYPE_F32, negative, &tensor, &err), err, ERROR_MEMORY, "[2, -5]");
-    ASSERT_INT(tensor.shape.ndim, ==, 42);        /* outputs are untouched on failure */
+    ASSERT_FAILS(tensor_create(arena, DTYPE_F32, negative, &tensor, &err), err, ERROR_MEMORY,
+                 "[2, -5]");
+    ASSERT_INT(tensor.shape.ndim, ==, 42); /* outputs are untouched on failure */
     arena_destroy(arena);
 }
 
