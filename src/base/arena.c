@@ -9,7 +9,7 @@ enum { ARENA_ALIGN = 64, ARENA_BLOCK = 64 * 1024 };
 
 struct block {
     struct block *next;
-    size_t capacity, used;      /* of the bytes after this header */
+    size_t capacity, used; /* of the bytes after this header */
 };
 
 struct arena {

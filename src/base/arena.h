@@ -6,8 +6,8 @@
 
 struct arena;
 
-struct arena *arena_create(void);               /* NULL when memory is short */
-void arena_destroy(struct arena *arena);        /* accepts NULL */
+struct arena *arena_create(void);        /* NULL when memory is short */
+void arena_destroy(struct arena *arena); /* accepts NULL */
 /* Zeroed, aligned to 64 bytes; NULL when memory is short. */
 void *arena_take(struct arena *arena, size_t bytes);
 char *arena_copy_text(struct arena *arena, const char *text);

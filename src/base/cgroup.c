@@ -9,8 +9,8 @@
 
 /* Where one hierarchy is mounted, and the names of its files. */
 struct hierarchy {
-    char mount[PATH_MAX];       /* of the root of the hierarchy that we can see */
-    char group[PATH_MAX];       /* our group's directory, below or equal to `mount` */
+    char mount[PATH_MAX]; /* of the root of the hierarchy that we can see */
+    char group[PATH_MAX]; /* our group's directory, below or equal to `mount` */
     bool version_2;
 };
 
@@ -27,8 +27,7 @@ static bool has_word(const char *list, const char *word)
 }
 
 /* /proc/self/cgroup has lines "ID:CONTROLLERS:PATH"; version 2 has no controllers there. */
-static bool find_group_path(const char *cgroups, const char *controller, char *out,
-                            size_t capacity)
+static bool find_group_path(const char *cgroups, const char *controller, char *out, size_t capacity)
 {
     for (const char *line = cgroups; *line; line += strcspn(line, "\n"), line += *line == '\n') {
         const char *names = memchr(line, ':', strcspn(line, "\n"));
@@ -96,18 +95,18 @@ static size_t read_group_bytes(const char *group, const char *name, size_t missi
     char text[64];
     uint64_t value;
     if (!read_group_file(group, name, text, sizeof text) || !proc_find_number(text, "", &value))
-        return missing;             /* "max" is not a number: no limit */
+        return missing; /* "max" is not a number: no limit */
     return (size_t)value;
 }
 
 static void limit_memory(const struct hierarchy *in, struct cgroup_limits *limits)
 {
-    size_t limit = read_group_bytes(in->group, in->version_2 ? "memory.max"
-                                                             : "memory.limit_in_bytes", SIZE_MAX);
-    if (limit >= SIZE_MAX / 4)      /* version 1 writes "no limit" as a huge number */
+    size_t limit = read_group_bytes(
+        in->group, in->version_2 ? "memory.max" : "memory.limit_in_bytes", SIZE_MAX);
+    if (limit >= SIZE_MAX / 4) /* version 1 writes "no limit" as a huge number */
         return;
-    size_t used = read_group_bytes(in->group, in->version_2 ? "memory.current"
-                                                            : "memory.usage_in_bytes", 0);
+    size_t used =
+        read_group_bytes(in->group, in->version_2 ? "memory.current" : "memory.usage_in_bytes", 0);
     char stat[8192];
     uint64_t cache = 0;
     if (read_group_file(in->group, "memory.stat", stat, sizeof stat))
@@ -127,7 +126,7 @@ static void limit_cpu(const struct hierarchy *in, struct cgroup_limits *limits)
     if (in->version_2) {
         if (!read_group_file(in->group, "cpu.max", text, sizeof text) ||
             sscanf(text, "%lf %lf", &quota, &period) != 2)
-            return;                 /* "max 100000" */
+            return; /* "max 100000" */
     } else {
         if (!read_group_file(in->group, "cpu.cfs_quota_us", text, sizeof text))
             return;

@@ -6,10 +6,10 @@
 #include <stddef.h>
 
 struct cgroup_limits {
-    int version;                /* 0: none found */
-    size_t memory_bytes;        /* SIZE_MAX: no limit */
-    size_t memory_free_bytes;   /* of the tightest group; page cache it can drop counts as free */
-    double cpu_cores;           /* of the CPU quota; 0: none */
+    int version;              /* 0: none found */
+    size_t memory_bytes;      /* SIZE_MAX: no limit */
+    size_t memory_free_bytes; /* of the tightest group; page cache it can drop counts as free */
+    double cpu_cores;         /* of the CPU quota; 0: none */
 };
 
 /* Looks at this process's groups and all above them, the tightest limit wins. `proc_self` is

@@ -28,7 +28,7 @@ double clock_since_process_start(void)
     char text[1024];
     if (proc_read("/proc/self/stat", text, sizeof text) < 0)
         return 0;
-    const char *at = strrchr(text, ')');    /* the program's name may hold blanks */
+    const char *at = strrchr(text, ')'); /* the program's name may hold blanks */
     if (!at)
         return 0;
     for (int field = 2; at && field < 22; field++)

@@ -4,13 +4,13 @@
 
 enum error_code {
     ERROR_NONE,
-    ERROR_USAGE,     /* the user's words: exit status 2 */
+    ERROR_USAGE, /* the user's words: exit status 2 */
     ERROR_IO,
-    ERROR_FORMAT,    /* a file or message is not what it should be */
+    ERROR_FORMAT, /* a file or message is not what it should be */
     ERROR_MEMORY,
     ERROR_PEER,
-    ERROR_KERNEL,    /* the kernel library refused */
-    ERROR_NUMERIC,   /* NaN or infinity where a number was needed */
+    ERROR_KERNEL,  /* the kernel library refused */
+    ERROR_NUMERIC, /* NaN or infinity where a number was needed */
     ERROR_CANCELLED,
 };
 

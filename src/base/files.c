@@ -148,7 +148,7 @@ int file_write_atomic(const char *path, const void *data, size_t bytes, struct e
         snprintf(target, sizeof target, "%s", path);
     }
     snprintf(beside, sizeof beside, "%s.%ld.part", target, (long)getpid());
-    unlink(beside);             /* left by a process of the same number that was killed */
+    unlink(beside); /* left by a process of the same number that was killed */
     if (write_flushed(beside, data, bytes, err) < 0) {
         unlink(beside);
         return -1;
@@ -166,8 +166,7 @@ int directory_make(const char *path, struct error *err)
     char part[PATH_MAX];
     size_t length = strlen(path);
     if (length == 0 || length >= sizeof part)
-        return error_set(err, ERROR_IO, "'%s': %s", path,
-                         strerror(length ? ENAMETOOLONG : ENOENT));
+        return error_set(err, ERROR_IO, "'%s': %s", path, strerror(length ? ENAMETOOLONG : ENOENT));
     memcpy(part, path, length + 1);
     for (size_t i = 1; i <= length; i++) {
         if (part[i] != '/' && part[i] != '\0')

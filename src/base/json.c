@@ -109,15 +109,15 @@ char *json_text(const struct json *json, bool indented)
     struct strbuf text;
     strbuf_init(&text);
     /* 15 digits: 0.1 is written as 0.1, and every float is read back as it was. */
-    size_t flags = JSON_REAL_PRECISION(15) | JSON_ENCODE_ANY |
-                   (indented ? JSON_INDENT(2) : JSON_COMPACT);
+    size_t flags =
+        JSON_REAL_PRECISION(15) | JSON_ENCODE_ANY | (indented ? JSON_INDENT(2) : JSON_COMPACT);
     int status = json_dump_callback(inner(json), add_to_strbuf, &text, flags);
     strbuf_add_char(&text, '\n');
     if (status < 0 || text.failed) {
         strbuf_release(&text);
         return NULL;
     }
-    return text.text;           /* never the empty initial one: it holds the newline */
+    return text.text; /* never the empty initial one: it holds the newline */
 }
 
 int json_parse(const char *text, size_t bytes, struct json **out, struct error *err)
@@ -125,8 +125,8 @@ int json_parse(const char *text, size_t bytes, struct json **out, struct error *
     json_error_t failure;
     json_t *value = json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &failure);
     if (!value)
-        return error_set(err, ERROR_FORMAT, "line %d, column %d: %s", failure.line,
-                         failure.column, failure.text);
+        return error_set(err, ERROR_FORMAT, "line %d, column %d: %s", failure.line, failure.column,
+                         failure.text);
     *out = outer(value);
     return 0;
 }

@@ -7,13 +7,13 @@
 #include <stdint.h>
 
 struct error;
-struct json;                    /* one value, owned by whoever parsed or made the outermost */
+struct json; /* one value, owned by whoever parsed or made the outermost */
 
-const char *json_library_version(void);         /* of jansson */
+const char *json_library_version(void); /* of jansson */
 
 struct json *json_object_create(void);
 struct json *json_array_create(void);
-void json_release(struct json *json);           /* accepts NULL */
+void json_release(struct json *json); /* accepts NULL */
 
 /* Setters copy; a value that cannot be written (NaN) becomes null. The last two take over
  * `value`. */

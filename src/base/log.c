@@ -4,7 +4,7 @@
 #include <stdarg.h>
 
 static struct {
-    pthread_mutex_t lock;       /* guards all below, and is held while the sink runs */
+    pthread_mutex_t lock; /* guards all below, and is held while the sink runs */
     log_sink *sink;
     void *context;
     enum log_level lowest;

@@ -60,8 +60,8 @@ static size_t slab_mapped_bytes(size_t bytes)
 /* mmap aligns to small pages only: map more, then give back what sticks out on both sides. */
 static void *map_aligned(size_t bytes, size_t align)
 {
-    char *start = mmap(NULL, bytes + align, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                       -1, 0);
+    char *start =
+        mmap(NULL, bytes + align, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (start == MAP_FAILED)
         return NULL;
     size_t before = (align - (uintptr_t)start % align) % align;
@@ -94,7 +94,7 @@ int slab_create(size_t bytes, const char *what, struct slab *out, struct error *
         return error_set(err, ERROR_MEMORY, "%s: mapping %.1f GiB: %s", what, gibibytes(bytes),
                          strerror(errno));
     if (bytes >= HUGE_PAGE_BYTES)
-        madvise(data, mapped, MADV_HUGEPAGE);   /* an advice: small pages work too */
+        madvise(data, mapped, MADV_HUGEPAGE); /* an advice: small pages work too */
     *out = (struct slab){.data = data, .bytes = bytes};
     return 0;
 }

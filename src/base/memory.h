@@ -13,7 +13,7 @@ void *memory_allocate(size_t bytes);
 /* As realloc: the part beyond the old size is not zeroed. */
 void *memory_resize(void *block, size_t bytes);
 char *memory_copy_text(const char *text);
-void memory_free(void *block);                  /* accepts NULL */
+void memory_free(void *block); /* accepts NULL */
 
 /* Allocations since the process started, slabs and arenas included. */
 uint64_t memory_allocation_count(void);
@@ -26,7 +26,7 @@ struct slab {
 };
 /* Refuses, with the bytes needed and available, what this machine or its cgroup cannot hold. */
 int slab_create(size_t bytes, const char *what, struct slab *out, struct error *err);
-void slab_release(struct slab *slab);           /* accepts an empty one */
+void slab_release(struct slab *slab); /* accepts an empty one */
 
 size_t memory_peak_rss_bytes(void);
 /* What this process may use: the cgroup's limit or the machine's memory, whichever is less. */

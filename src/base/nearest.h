@@ -6,7 +6,7 @@
  * Borrows the word and the names. */
 struct nearest {
     const char *word, *best;
-    int distance;               /* of `best` */
+    int distance; /* of `best` */
 };
 
 void nearest_start(struct nearest *nearest, const char *word);

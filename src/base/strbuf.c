@@ -4,7 +4,7 @@
 
 #include "base/memory.h"
 
-static char empty[1];           /* so that `text` is terminated before the first allocation */
+static char empty[1]; /* so that `text` is terminated before the first allocation */
 
 void strbuf_init(struct strbuf *buffer)
 {

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 struct strbuf {
-    char *text;                 /* always terminated; owned */
+    char *text; /* always terminated; owned */
     size_t length, capacity;
     bool failed;
 };

@@ -121,7 +121,7 @@ static void describe_features(struct processor *out)
 #else
 static void describe_features(struct processor *out)
 {
-    (void)out;                  /* the fields name x86 extensions */
+    (void)out; /* the fields name x86 extensions */
 }
 #endif
 

@@ -10,9 +10,9 @@ int threads_available(void);
 
 struct processor {
     char name[64];
-    int sockets, cores, hardware_threads;    /* of the whole machine */
-    int allowed_cores, allowed_threads;      /* of those, what the affinity mask allows */
-    double quota_cores;                      /* of the cgroup; 0: none */
+    int sockets, cores, hardware_threads; /* of the whole machine */
+    int allowed_cores, allowed_threads;   /* of those, what the affinity mask allows */
+    double quota_cores;                   /* of the cgroup; 0: none */
     bool sse41, avx2, fma, avx512f, amx;
 };
 void processor_describe(struct processor *out);

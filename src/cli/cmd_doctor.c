@@ -13,8 +13,7 @@ struct doctor_settings {
 static const struct option options[] = {
     OPTION_TEXT(doctor_settings, json, "json", .value = "FILE|-",
                 .help = "write the findings as JSON to FILE, or to standard output"),
-    OPTION_END
-};
+    OPTION_END};
 
 struct feature {
     const char *name;
@@ -103,8 +102,8 @@ static void print_processor(const struct machine *machine, struct strbuf *out)
         if (known[i].here)
             strbuf_addf(out, " %s", known[i].name);
     strbuf_addf(out, "\nkernels      %s\n", machine->instruction_set);
-    strbuf_addf(out, "cores        %d of the machine (%d hardware threads, %s)\n",
-                processor->cores, processor->hardware_threads,
+    strbuf_addf(out, "cores        %d of the machine (%d hardware threads, %s)\n", processor->cores,
+                processor->hardware_threads,
                 processor->hardware_threads > processor->cores ? "SMT on" : "no SMT");
     strbuf_addf(out, "             %d allowed by the affinity mask\n", processor->allowed_cores);
     if (processor->quota_cores > 0)
@@ -112,8 +111,7 @@ static void print_processor(const struct machine *machine, struct strbuf *out)
                     processor->quota_cores);
     else
         strbuf_add(out, "             no CPU quota\n");
-    strbuf_addf(out, "threads      %d, one per core that this process may use\n",
-                machine->threads);
+    strbuf_addf(out, "threads      %d, one per core that this process may use\n", machine->threads);
 }
 
 static void print_memory(const struct machine *machine, struct strbuf *out)
@@ -154,8 +152,10 @@ static int run(struct options *parsed, void *settings, struct error *err)
     }
     struct strbuf text;
     strbuf_init(&text);
-    strbuf_addf(&text, "lockstep %s computes on CPUs only; a GPU is not used even if there is "
-                       "one.\n\n", LOCKSTEP_VERSION);
+    strbuf_addf(&text,
+                "lockstep %s computes on CPUs only; a GPU is not used even if there is "
+                "one.\n\n",
+                LOCKSTEP_VERSION);
     print_processor(&machine, &text);
     print_memory(&machine, &text);
     strbuf_addf(&text, "libraries    oneDNN %s, jansson %s\n", dnn_version(),

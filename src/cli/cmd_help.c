@@ -27,8 +27,7 @@ static const struct option options[] = {
     OPTION_FLAG(help_settings, compatibility, "compatibility",
                 .help = "print, in Markdown, what becomes of the options and variables of other "
                         "training programs"),
-    OPTION_END
-};
+    OPTION_END};
 
 static int run(struct options *parsed, void *settings, struct error *err)
 {

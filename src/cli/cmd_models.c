@@ -30,8 +30,7 @@ static const struct option options[] = {
     OPTION_SECTION("Output"),
     OPTION_TEXT(models_settings, json, "json", .value = "FILE|-",
                 .help = "write what is known as JSON to FILE, or to standard output"),
-    OPTION_END
-};
+    OPTION_END};
 
 static int build(const struct model *model, const struct models_settings *wanted,
                  struct graph **out, struct error *err)

@@ -12,8 +12,7 @@ struct version_settings {
 static const struct option options[] = {
     OPTION_TEXT(version_settings, json, "json", .value = "FILE|-",
                 .help = "write the versions as JSON to FILE, or to standard output"),
-    OPTION_END
-};
+    OPTION_END};
 
 static int print_json(const char *target, struct error *err)
 {

@@ -10,29 +10,29 @@ struct error;
 
 enum exit_status {
     STATUS_DONE = 0,
-    STATUS_FAILED = 1,          /* also: an accuracy target that was not met */
+    STATUS_FAILED = 1, /* also: an accuracy target that was not met */
     STATUS_USAGE = 2,
-    STATUS_INTERRUPTED = 130,   /* SIGINT */
-    STATUS_TERMINATED = 143,    /* SIGTERM, after saving */
+    STATUS_INTERRUPTED = 130, /* SIGINT */
+    STATUS_TERMINATED = 143,  /* SIGTERM, after saving */
 };
 
 struct command {
     const char *name;
-    int order;                  /* place in the overview: smaller first, then by name */
-    const char *summary;        /* a few words, without a full stop */
-    const char *description;    /* paragraphs, separated by an empty line */
-    const char *examples;       /* lines: "# what it does", then a command line */
+    int order;               /* place in the overview: smaller first, then by name */
+    const char *summary;     /* a few words, without a full stop */
+    const char *description; /* paragraphs, separated by an empty line */
+    const char *examples;    /* lines: "# what it does", then a command line */
     const struct option *options;
-    size_t settings_size;       /* of the structure that the options' fields are in */
+    size_t settings_size; /* of the structure that the options' fields are in */
     /* `settings` is the filled structure, zeroed before. Returns an exit status, or -1 with `err`
      * filled, which is printed as "lockstep: ...". */
     int (*run)(struct options *options, void *settings, struct error *err);
 };
 
-const struct command *const *command_list(void);    /* NULL-terminated, by name */
+const struct command *const *command_list(void); /* NULL-terminated, by name */
 /* The one at this place of the overview, or NULL behind the last. */
 const struct command *command_in_order(int place);
-const struct command *command_find(const char *name);       /* or NULL */
+const struct command *command_find(const char *name); /* or NULL */
 
 /* The whole program, without a process around it: finds the command, reads its options, runs it,
  * prints the failure, if any, to standard error. Returns the exit status. */

@@ -7,7 +7,7 @@
 struct spelling {
     const char *word;
     size_t length;
-    bool variable;              /* of the environment */
+    bool variable; /* of the environment */
 };
 
 /* A cell of a Markdown table: a bar would end it. */

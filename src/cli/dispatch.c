@@ -60,7 +60,7 @@ static void print_log_line(void *context, enum log_level level, const char *line
 /* Prints the failure; returns the exit status that goes with it. */
 static int report(const char *command, const struct error *err)
 {
-    fflush(stdout);             /* so that what was said before also stands before */
+    fflush(stdout); /* so that what was said before also stands before */
     if (command && err->code == ERROR_USAGE)
         fprintf(stderr, "lockstep %s: %s\n", command, err->message);
     else

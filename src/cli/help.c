@@ -52,8 +52,7 @@ static void add_paragraphs(struct strbuf *out, const char *text)
     }
 }
 
-static void add_list(struct strbuf *out, const char *before, const char *list,
-                     const char *each)
+static void add_list(struct strbuf *out, const char *before, const char *list, const char *each)
 {
     const char *word;
     bool first = true;
@@ -165,8 +164,9 @@ void help_command(const struct command *command, struct strbuf *out)
     if (command->examples)
         add_examples(out, command->examples);
     if (count_rows(command->options, OPTION_IS_REFUSED))
-        strbuf_addf(out, "\nOptions of other programs that cannot be honoured are refused with the "
-                         "reason:\n`lockstep help --man %s | man -l -` lists them.\n",
+        strbuf_addf(out,
+                    "\nOptions of other programs that cannot be honoured are refused with the "
+                    "reason:\n`lockstep help --man %s | man -l -` lists them.\n",
                     command->name);
 }
 

@@ -82,8 +82,12 @@ struct adviser {
     int count;
 };
 
+static void advise_problem(struct adviser *adviser, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static void advise_remedy(struct adviser *adviser, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* Starts an advice; the remedy is filled in by advise_remedy. */
-__attribute__((format(printf, 2, 3)))
 static void advise_problem(struct adviser *adviser, const char *format, ...)
 {
     va_list arguments;
@@ -93,7 +97,6 @@ static void advise_problem(struct adviser *adviser, const char *format, ...)
     va_end(arguments);
 }
 
-__attribute__((format(printf, 2, 3)))
 static void advise_remedy(struct adviser *adviser, const char *format, ...)
 {
     va_list arguments;
@@ -123,7 +126,8 @@ static void advise_instructions(struct adviser *to)
     const struct processor *processor = &to->machine->processor;
 #if defined(__x86_64__)
     if (!processor->avx2 || !processor->fma) {
-        advise_problem(to, "%s has no AVX2 with FMA: kernels use narrower vectors", processor->name);
+        advise_problem(to, "%s has no AVX2 with FMA: kernels use narrower vectors",
+                       processor->name);
         advise_remedy(to, "use a processor from 2013 or later; in a virtual machine, pass the "
                           "host's processor through");
     }
@@ -177,8 +181,10 @@ static void advise_thread_variables(struct adviser *to)
         if (given <= 0 || given == threads || (i == 1 && given > threads))
             continue;
         if (given > threads)
-            advise_problem(to, "%s=%ld is more than the %d cores there are: threads wait for each "
-                               "other", names[i], given, threads);
+            advise_problem(to,
+                           "%s=%ld is more than the %d cores there are: threads wait for each "
+                           "other",
+                           names[i], given, threads);
         else
             advise_problem(to, "%s=%ld leaves %ld of %d cores idle", names[i], given,
                            threads - given, threads);
@@ -191,8 +197,10 @@ static void advise_thread_variables(struct adviser *to)
     }
     const char *dynamic = variable(to, "OMP_DYNAMIC");
     if (dynamic && strcasecmp(dynamic, "true") == 0) {
-        advise_problem(to, "OMP_DYNAMIC=%s lets the number of threads change, and with it the "
-                           "last bits of results", dynamic);
+        advise_problem(to,
+                       "OMP_DYNAMIC=%s lets the number of threads change, and with it the "
+                       "last bits of results",
+                       dynamic);
         advise_remedy(to, "unset OMP_DYNAMIC");
     }
 }
@@ -202,8 +210,10 @@ static void advise_other_variables(struct adviser *to)
     static const char *const other[] = {"KMP_AFFINITY", "KMP_BLOCKTIME", "KMP_SETTINGS"};
     for (int i = 0; i < 3; i++)
         if (variable(to, other[i])) {
-            advise_problem(to, "%s has no effect: it tunes another OpenMP library than the one "
-                               "used here", other[i]);
+            advise_problem(to,
+                           "%s has no effect: it tunes another OpenMP library than the one "
+                           "used here",
+                           other[i]);
             advise_remedy(to, "unset it; use --threads, and taskset to choose processors");
         }
     static const char *const verbose[] = {"ONEDNN_VERBOSE", "DNNL_VERBOSE", "ONEDNN_JIT_DUMP",

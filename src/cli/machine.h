@@ -9,15 +9,15 @@
 
 struct machine {
     struct processor processor;
-    int threads;                    /* that training will use */
+    int threads; /* that training will use */
     int numa_nodes;
-    const char *instruction_set;    /* of the kernel library; borrowed */
-    size_t memory_total, memory_limit, memory_free;     /* bytes; limit: the cgroup's, or total */
-    int cgroup_version;             /* 0: none */
-    char huge_pages[16];            /* always, madvise, never, or empty: not known */
-    char governor[24], frequency_driver[24];            /* of the clock frequency; or empty */
-    double load;                    /* processes that wanted to run, mean over a minute */
-    bool slow_build;                /* with sanitizers or without optimisation */
+    const char *instruction_set;                    /* of the kernel library; borrowed */
+    size_t memory_total, memory_limit, memory_free; /* bytes; limit: the cgroup's, or total */
+    int cgroup_version;                             /* 0: none */
+    char huge_pages[16];                     /* always, madvise, never, or empty: not known */
+    char governor[24], frequency_driver[24]; /* of the clock frequency; or empty */
+    double load;                             /* processes that wanted to run, mean over a minute */
+    bool slow_build;                         /* with sanitizers or without optimisation */
 };
 
 void machine_describe(struct machine *out);

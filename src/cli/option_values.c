@@ -101,14 +101,14 @@ static int read_with_unit(const struct option *option, const char *where, const 
     return refuse(err, where, text, advice);
 }
 
-static int read_bytes(const struct option *option, const char *where, const char *text,
-                      size_t *out, struct error *err)
+static int read_bytes(const struct option *option, const char *where, const char *text, size_t *out,
+                      struct error *err)
 {
     const double kibi = 1024.0, mebi = kibi * kibi, gibi = mebi * kibi, tebi = gibi * kibi;
     const struct unit units[] = {
-        {"", 1},       {"B", 1},       {"K", kibi},   {"Ki", kibi}, {"KiB", kibi}, {"M", mebi},
-        {"Mi", mebi},  {"MiB", mebi},  {"G", gibi},   {"Gi", gibi}, {"GiB", gibi}, {"T", tebi},
-        {"Ti", tebi},  {"TiB", tebi},  {NULL, 0},
+        {"", 1},       {"B", 1},     {"K", kibi},   {"Ki", kibi},  {"KiB", kibi},
+        {"M", mebi},   {"Mi", mebi}, {"MiB", mebi}, {"G", gibi},   {"Gi", gibi},
+        {"GiB", gibi}, {"T", tebi},  {"Ti", tebi},  {"TiB", tebi}, {NULL, 0},
     };
     double value;
     if (read_with_unit(option, where, text, units, "is not a size: write 65536, 64K, 4M or 2G",
@@ -124,8 +124,8 @@ static int read_seconds(const struct option *option, const char *where, const ch
                         double *out, struct error *err)
 {
     static const struct unit units[] = {
-        {"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"m", 60}, {"min", 60}, {"h", 3600},
-        {"d", 86400}, {NULL, 0},
+        {"", 1},     {"s", 1},    {"ms", 1e-3}, {"us", 1e-6}, {"m", 60},
+        {"min", 60}, {"h", 3600}, {"d", 86400}, {NULL, 0},
     };
     return read_with_unit(option, where, text, units,
                           "is not a time: write 90, 90s, 500ms, 15m or 2h", out, err);
@@ -133,7 +133,7 @@ static int read_seconds(const struct option *option, const char *where, const ch
 
 static bool same_name(const char *a, const char *b)
 {
-    return nearest_distance(a, b) == 0;     /* as elsewhere: case, - and _ do not matter */
+    return nearest_distance(a, b) == 0; /* as elsewhere: case, - and _ do not matter */
 }
 
 static int unknown_choice(const struct option *option, const char *where, const char *text,

@@ -82,7 +82,7 @@ const char *option_value_name(const struct option *option)
 struct reader {
     int argc, at;
     char *const *argv;
-    enum option_source source;  /* what this reading counts as */
+    enum option_source source; /* what this reading counts as */
     struct options *out;
     struct error *err;
 };
@@ -91,7 +91,7 @@ static int set(struct reader *in, const struct option *row, const char *where, c
 {
     unsigned char *source = &in->out->sources[row - in->out->table];
     if (*source > in->source)
-        return 0;               /* a recipe does not overrule the user */
+        return 0; /* a recipe does not overrule the user */
     if (option_set(row, where, text, in->out->settings, in->err) < 0)
         return -1;
     *source = (unsigned char)in->source;
@@ -314,8 +314,8 @@ int options_apply_recipe(struct options *options, const char *recipe, struct are
             return error_set(err, ERROR_MEMORY, "the recipe has too many words");
         words[count] = memcpy(copy, word, length);
     }
-    struct reader in = {.argc = count, .argv = words, .out = options, .err = err,
-                        .source = OPTION_FROM_RECIPE};
+    struct reader in = {
+        .argc = count, .argv = words, .out = options, .err = err, .source = OPTION_FROM_RECIPE};
     return read_words(&in) < 0 ? error_wrap(err, "recipe") : 0;
 }
 

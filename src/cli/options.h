@@ -30,21 +30,21 @@
 struct error;
 struct nearest;
 
-enum { OPTIONS_MAX = 160 };     /* rows in one table */
+enum { OPTIONS_MAX = 160 }; /* rows in one table */
 
 enum option_type {
     OPTION_IS_END,
-    OPTION_IS_SECTION,          /* a heading of the help page */
-    OPTION_IS_FLAG,             /* bool */
-    OPTION_IS_INT,              /* int */
-    OPTION_IS_LONG,             /* int64_t */
-    OPTION_IS_NUMBER,           /* double */
-    OPTION_IS_TEXT,             /* const char *, pointing into the arguments or the environment */
-    OPTION_IS_CHOICE,           /* const char *, as `choices` or `choice_at` spell it */
-    OPTION_IS_BYTES,            /* size_t; "4M" is 4 times 1024 squared */
-    OPTION_IS_SECONDS,          /* double; "90", "500ms", "15m", "2h", "1d" */
-    OPTION_IS_ARGUMENT,         /* const char *: a word without a name, in the table's order */
-    OPTION_IS_REFUSED,          /* known from other programs, not done here; `help` says why */
+    OPTION_IS_SECTION,  /* a heading of the help page */
+    OPTION_IS_FLAG,     /* bool */
+    OPTION_IS_INT,      /* int */
+    OPTION_IS_LONG,     /* int64_t */
+    OPTION_IS_NUMBER,   /* double */
+    OPTION_IS_TEXT,     /* const char *, pointing into the arguments or the environment */
+    OPTION_IS_CHOICE,   /* const char *, as `choices` or `choice_at` spell it */
+    OPTION_IS_BYTES,    /* size_t; "4M" is 4 times 1024 squared */
+    OPTION_IS_SECONDS,  /* double; "90", "500ms", "15m", "2h", "1d" */
+    OPTION_IS_ARGUMENT, /* const char *: a word without a name, in the table's order */
+    OPTION_IS_REFUSED,  /* known from other programs, not done here; `help` says why */
 };
 
 struct option {
@@ -58,48 +58,60 @@ struct option {
     const char *initial_note;   /* what help shows instead: "all cores" */
     double min, max;            /* inclusive; min < max, else there is no range */
     const char *const *choices; /* NULL-terminated, or... */
-    const char *(*choice_at)(int index);    /* ...NULL behind the last */
-    bool open;                  /* beside the choices a path (with . or / in it) is fine too */
-    bool required;              /* of an argument */
-    const char *aliases;        /* other names, separated by blanks */
-    const char *environment;    /* variables, separated by blanks; the first that is set counts */
-    const char *accepts;        /* of a refused option: values that ask for what is done anyway */
-    const char *help;           /* of a refused option: the reason */
+    const char *(*choice_at)(int index); /* ...NULL behind the last */
+    bool open;               /* beside the choices a path (with . or / in it) is fine too */
+    bool required;           /* of an argument */
+    const char *aliases;     /* other names, separated by blanks */
+    const char *environment; /* variables, separated by blanks; the first that is set counts */
+    const char *accepts;     /* of a refused option: values that ask for what is done anyway */
+    const char *help;        /* of a refused option: the reason */
 };
 
 /* The field's offset; does not compile when the field has another type than the option needs. */
-#define OPTION_FIELD(settings, field, ctype) \
-    offsetof(struct settings, field) + \
-        0 * sizeof(char[_Generic(&((struct settings *)0)->field, ctype *: 1)])
-#define OPTION_ROW(kind, settings, field, ctype, spelling, ...) \
-    {.type = kind, .offset = OPTION_FIELD(settings, field, ctype), .name = spelling, __VA_ARGS__}
+#define OPTION_FIELD(settings, field, ctype)                                                       \
+    offsetof(struct settings, field) +                                                             \
+        0 * sizeof(char[_Generic(&((struct settings *)0)->field, ctype * : 1)])
+#define OPTION_ROW(kind, settings, field, ctype, spelling, ...)                                    \
+    {                                                                                              \
+        .type = kind, .offset = OPTION_FIELD(settings, field, ctype), .name = spelling,            \
+        __VA_ARGS__                                                                                \
+    }
 
-#define OPTION_FLAG(settings, field, ...) \
+#define OPTION_FLAG(settings, field, ...)                                                          \
     OPTION_ROW(OPTION_IS_FLAG, settings, field, bool, __VA_ARGS__)
-#define OPTION_INT(settings, field, ...) \
+#define OPTION_INT(settings, field, ...)                                                           \
     OPTION_ROW(OPTION_IS_INT, settings, field, int, __VA_ARGS__)
-#define OPTION_LONG(settings, field, ...) \
+#define OPTION_LONG(settings, field, ...)                                                          \
     OPTION_ROW(OPTION_IS_LONG, settings, field, int64_t, __VA_ARGS__)
-#define OPTION_NUMBER(settings, field, ...) \
+#define OPTION_NUMBER(settings, field, ...)                                                        \
     OPTION_ROW(OPTION_IS_NUMBER, settings, field, double, __VA_ARGS__)
-#define OPTION_TEXT(settings, field, ...) \
+#define OPTION_TEXT(settings, field, ...)                                                          \
     OPTION_ROW(OPTION_IS_TEXT, settings, field, const char *, __VA_ARGS__)
-#define OPTION_CHOICE(settings, field, ...) \
+#define OPTION_CHOICE(settings, field, ...)                                                        \
     OPTION_ROW(OPTION_IS_CHOICE, settings, field, const char *, __VA_ARGS__)
-#define OPTION_BYTES(settings, field, ...) \
+#define OPTION_BYTES(settings, field, ...)                                                         \
     OPTION_ROW(OPTION_IS_BYTES, settings, field, size_t, __VA_ARGS__)
-#define OPTION_SECONDS(settings, field, ...) \
+#define OPTION_SECONDS(settings, field, ...)                                                       \
     OPTION_ROW(OPTION_IS_SECONDS, settings, field, double, __VA_ARGS__)
-#define OPTION_ARGUMENT(settings, field, ...) \
+#define OPTION_ARGUMENT(settings, field, ...)                                                      \
     OPTION_ROW(OPTION_IS_ARGUMENT, settings, field, const char *, __VA_ARGS__)
-#define OPTION_REFUSED(spelling, ...) {.type = OPTION_IS_REFUSED, .name = spelling, __VA_ARGS__}
-#define OPTION_SECTION(heading) {.type = OPTION_IS_SECTION, .name = heading}
-#define OPTION_END {.type = OPTION_IS_END}
+#define OPTION_REFUSED(spelling, ...)                                                              \
+    {                                                                                              \
+        .type = OPTION_IS_REFUSED, .name = spelling, __VA_ARGS__                                   \
+    }
+#define OPTION_SECTION(heading)                                                                    \
+    {                                                                                              \
+        .type = OPTION_IS_SECTION, .name = heading                                                 \
+    }
+#define OPTION_END                                                                                 \
+    {                                                                                              \
+        .type = OPTION_IS_END                                                                      \
+    }
 #define OPTION_AT_LEAST(low) .min = (low), .max = INFINITY
 
 enum option_source {
     OPTION_FROM_NOTHING,
-    OPTION_FROM_TABLE,          /* its initial value */
+    OPTION_FROM_TABLE, /* its initial value */
     OPTION_FROM_RECIPE,
     OPTION_FROM_ENVIRONMENT,
     OPTION_FROM_ARGUMENTS,
@@ -109,8 +121,8 @@ enum option_source {
 struct options {
     const struct option *table;
     void *settings;
-    bool help;                  /* --help or -h was given; nothing was checked then */
-    unsigned char sources[OPTIONS_MAX];     /* by row: enum option_source */
+    bool help;                          /* --help or -h was given; nothing was checked then */
+    unsigned char sources[OPTIONS_MAX]; /* by row: enum option_source */
 };
 
 /* `argv` has the words behind the command's name. `environment` looks a variable up (getenv, or
@@ -133,8 +145,8 @@ enum option_source options_source(const struct options *options, const char *nam
 /* The row of this name or alias (- and _ alike), or NULL. */
 const struct option *option_find(const struct option *table, const char *name, size_t length);
 bool option_takes_value(const struct option *option);
-const char *option_value_name(const struct option *option);         /* "N", "FILE", ... */
-const char *option_choice(const struct option *option, int index);  /* NULL behind the last */
+const char *option_value_name(const struct option *option);        /* "N", "FILE", ... */
+const char *option_choice(const struct option *option, int index); /* NULL behind the last */
 /* The next blank-separated word of a list; *list moves behind it. Its length, 0 at the end. */
 size_t option_next_word(const char **list, const char **word);
 

@@ -11,106 +11,111 @@
 #define REFUSED_EVERYWHERE                                                                         \
     OPTION_REFUSED("precision", .value = "NAME", .accepts = "fp32 float32",                        \
                    .aliases = "dtype data-type", .help = "this program computes in float32 only"), \
-    OPTION_REFUSED("use-fp16", .accepts = "false 0", .aliases = "fp16 use-bfloat16",               \
-                   .help = "this program computes in float32 only"),                               \
-    OPTION_REFUSED("loss-scale", .value = "X", .accepts = "1", .aliases = "fp16-loss-scale",       \
-                   .help = "float32 gradients need no scaling"),                                   \
-    OPTION_REFUSED("device", .value = "NAME", .accepts = "cpu",                                    \
-                   .aliases = "horovod-device local-parameter-device",                             \
-                   .help = "this program computes on CPUs only"),                                  \
-    OPTION_REFUSED("num-gpus", .value = "N", .accepts = "0", .aliases = "gpu",                     \
-                   .help = "this program computes on CPUs only"),                                  \
-    OPTION_REFUSED("data-format", .value = "ORDER",                                                \
-                   .help = "each kernel chooses its own memory layout"),                           \
-    OPTION_REFUSED("mkl", .accepts = "true 1",                                                     \
-                   .help = "kernels always come from oneDNN, the successor of MKL-DNN"),           \
-    OPTION_REFUSED("framework", .value = "NAME",                                                   \
-                   .help = "this program is its own framework; leave this out"),                   \
-    OPTION_REFUSED("variable-update", .value = "HOW", .accepts = "horovod independent",            \
-                   .help = "there is no parameter server"),                                        \
-    OPTION_REFUSED("num-inter-threads", .value = "N", .accepts = "0 1", .letter = 'e',             \
-                   .aliases = "inter-op-parallelism-threads",                                      \
-                   .help = "operations run one after the other, each on all threads; write "       \
-                           "--threads"),                                                           \
-    OPTION_REFUSED("kmp-blocktime", .value = "TIME", .aliases = "kmp-affinity kmp-settings",       \
-                   .help = "this tunes another OpenMP library than the one used here; write "      \
-                           "--threads, and choose processors with taskset"),                       \
-    OPTION_REFUSED("num-cores", .value = "N",                                                      \
-                   .help = "write --threads; choose processors with taskset or numactl"),          \
-    OPTION_REFUSED("socket-id", .value = "N", .letter = 'i', .aliases = "numa-cores-per-instance", \
-                   .help = "choose processors with taskset or numactl; threads follow"),           \
-    OPTION_REFUSED("mpi-num-processes", .value = "N", .accepts = "1",                              \
-                   .aliases = "mpi-num-processes-per-socket mpi-hostnames",                        \
-                   .help = "a process does not start others; this version trains in one"),         \
-    OPTION_REFUSED("num-parallel-calls", .value = "N", .aliases = "datasets-num-private-threads",  \
-                   .help = "reading takes as many threads as the kind of data needs"),             \
-    OPTION_REFUSED("data-name", .value = "NAME",                                                   \
-                   .help = "the kind of data stands in --data KIND:DIR"),                          \
-    OPTION_REFUSED("use-synthetic-data", .accepts = "false 0", .aliases = "synthetic",             \
-                   .help = "write --data synthetic"),                                              \
-    OPTION_REFUSED("distortions", .accepts = "false 0",                                            \
-                   .help = "the kind of data decides how pictures are changed"),                   \
-    OPTION_REFUSED("resnet-size", .value = "N", .accepts = "50",                                   \
-                   .help = "the model's name says it: resnet50"),                                  \
-    OPTION_REFUSED("resnet-version", .value = "N", .accepts = "1 v1",                              \
-                   .help = "the model's name says it: resnet50 is v1.5"),                          \
-    OPTION_REFUSED("version", .value = "N", .accepts = "1",                                        \
-                   .help = "the model's name says it: resnet50 is v1.5; for that of the program, " \
+        OPTION_REFUSED("use-fp16", .accepts = "false 0", .aliases = "fp16 use-bfloat16",           \
+                       .help = "this program computes in float32 only"),                           \
+        OPTION_REFUSED("loss-scale", .value = "X", .accepts = "1", .aliases = "fp16-loss-scale",   \
+                       .help = "float32 gradients need no scaling"),                               \
+        OPTION_REFUSED("device", .value = "NAME", .accepts = "cpu",                                \
+                       .aliases = "horovod-device local-parameter-device",                         \
+                       .help = "this program computes on CPUs only"),                              \
+        OPTION_REFUSED("num-gpus", .value = "N", .accepts = "0", .aliases = "gpu",                 \
+                       .help = "this program computes on CPUs only"),                              \
+        OPTION_REFUSED("data-format", .value = "ORDER",                                            \
+                       .help = "each kernel chooses its own memory layout"),                       \
+        OPTION_REFUSED("mkl", .accepts = "true 1",                                                 \
+                       .help = "kernels always come from oneDNN, the successor of MKL-DNN"),       \
+        OPTION_REFUSED("framework", .value = "NAME",                                               \
+                       .help = "this program is its own framework; leave this out"),               \
+        OPTION_REFUSED("variable-update", .value = "HOW", .accepts = "horovod independent",        \
+                       .help = "there is no parameter server"),                                    \
+        OPTION_REFUSED("num-inter-threads", .value = "N", .accepts = "0 1", .letter = 'e',         \
+                       .aliases = "inter-op-parallelism-threads",                                  \
+                       .help = "operations run one after the other, each on all threads; write "   \
+                               "--threads"),                                                       \
+        OPTION_REFUSED("kmp-blocktime", .value = "TIME", .aliases = "kmp-affinity kmp-settings",   \
+                       .help = "this tunes another OpenMP library than the one used here; write "  \
+                               "--threads, and choose processors with taskset"),                   \
+        OPTION_REFUSED("num-cores", .value = "N",                                                  \
+                       .help = "write --threads; choose processors with taskset or numactl"),      \
+        OPTION_REFUSED("socket-id", .value = "N", .letter = 'i',                                   \
+                       .aliases = "numa-cores-per-instance",                                       \
+                       .help = "choose processors with taskset or numactl; threads follow"),       \
+        OPTION_REFUSED("mpi-num-processes", .value = "N", .accepts = "1",                          \
+                       .aliases = "mpi-num-processes-per-socket mpi-hostnames",                    \
+                       .help = "a process does not start others; this version trains in one"),     \
+        OPTION_REFUSED("num-parallel-calls", .value = "N",                                         \
+                       .aliases = "datasets-num-private-threads",                                  \
+                       .help = "reading takes as many threads as the kind of data needs"),         \
+        OPTION_REFUSED("data-name", .value = "NAME",                                               \
+                       .help = "the kind of data stands in --data KIND:DIR"),                      \
+        OPTION_REFUSED("use-synthetic-data", .accepts = "false 0", .aliases = "synthetic",         \
+                       .help = "write --data synthetic"),                                          \
+        OPTION_REFUSED("distortions", .accepts = "false 0",                                        \
+                       .help = "the kind of data decides how pictures are changed"),               \
+        OPTION_REFUSED("resnet-size", .value = "N", .accepts = "50",                               \
+                       .help = "the model's name says it: resnet50"),                              \
+        OPTION_REFUSED("resnet-version", .value = "N", .accepts = "1 v1",                          \
+                       .help = "the model's name says it: resnet50 is v1.5"),                      \
+        OPTION_REFUSED("version", .value = "N", .accepts = "1",                                    \
+                       .help =                                                                     \
+                           "the model's name says it: resnet50 is v1.5; for that of the program, " \
                            "write lockstep version"),                                              \
-    OPTION_REFUSED("hooks", .value = "NAMES",                                                      \
-                   .help = "hooks are parts of TensorFlow; --json has the numbers"),               \
-    OPTION_REFUSED("trace-file", .value = "FILE",                                                  \
-                   .help = "write --explain for the time of each operation"),                      \
-    OPTION_REFUSED("run-tensorboard", .accepts = "false 0",                                        \
-                   .help = "this version writes no event files; --json has the numbers"),          \
-    OPTION_REFUSED("dry-run",                                                                      \
-                   .help = "`lockstep models MODEL` shows a network without running it"),          \
-    OPTION_REFUSED("noinstall", .accepts = "true 1",                                               \
-                   .help = "this program never installs anything")
+        OPTION_REFUSED("hooks", .value = "NAMES",                                                  \
+                       .help = "hooks are parts of TensorFlow; --json has the numbers"),           \
+        OPTION_REFUSED("trace-file", .value = "FILE",                                              \
+                       .help = "write --explain for the time of each operation"),                  \
+        OPTION_REFUSED("run-tensorboard", .accepts = "false 0",                                    \
+                       .help = "this version writes no event files; --json has the numbers"),      \
+        OPTION_REFUSED("dry-run",                                                                  \
+                       .help = "`lockstep models MODEL` shows a network without running it"),      \
+        OPTION_REFUSED("noinstall", .accepts = "true 1",                                           \
+                       .help = "this program never installs anything")
 
 #define REFUSED_IN_TRAIN                                                                           \
     OPTION_REFUSED("mode", .value = "NAME", .accepts = "training train",                           \
                    .help = "lockstep eval and lockstep bench are commands of their own"),          \
-    OPTION_REFUSED("eval", .accepts = "false 0", .aliases = "accuracy-only",                       \
-                   .help = "write lockstep eval"),                                                 \
-    OPTION_REFUSED("forward-only", .accepts = "false 0", .aliases = "benchmark-only",              \
-                   .help = "write lockstep bench"),                                                \
-    OPTION_REFUSED("num-warmup-batches", .value = "N", .help = "write lockstep bench"),            \
-    OPTION_REFUSED("display-every", .value = "N",                                                  \
-                   .help = "progress is shown as time passes; --verbose shows every step"),        \
-    OPTION_REFUSED("epochs-between-evals", .value = "N", .aliases = "eval-interval",               \
-                   .help = "write --eval-every, in steps"),                                        \
-    OPTION_REFUSED("stop-threshold", .value = "X", .aliases = "stop-at-top-1-accuracy",            \
-                   .help = "training does not stop early; --target-accuracy is checked at its "    \
+        OPTION_REFUSED("eval", .accepts = "false 0", .aliases = "accuracy-only",                   \
+                       .help = "write lockstep eval"),                                             \
+        OPTION_REFUSED("forward-only", .accepts = "false 0", .aliases = "benchmark-only",          \
+                       .help = "write lockstep bench"),                                            \
+        OPTION_REFUSED("num-warmup-batches", .value = "N", .help = "write lockstep bench"),        \
+        OPTION_REFUSED("display-every", .value = "N",                                              \
+                       .help = "progress is shown as time passes; --verbose shows every step"),    \
+        OPTION_REFUSED("epochs-between-evals", .value = "N", .aliases = "eval-interval",           \
+                       .help = "write --eval-every, in steps"),                                    \
+        OPTION_REFUSED("stop-threshold", .value = "X", .aliases = "stop-at-top-1-accuracy",        \
+                       .help =                                                                     \
+                           "training does not stop early; --target-accuracy is checked at its "    \
                            "end"),                                                                 \
-    OPTION_REFUSED("enable-lars", .accepts = "false 0", .aliases = "use-larc",                     \
-                   .help = "write --optimizer lars"),                                              \
-    OPTION_REFUSED("lr-decay-mode", .value = "NAME",                                               \
-                   .help = "write --schedule polynomial:2 or --schedule piecewise:30=0.1,60=0.01"), \
-    OPTION_REFUSED("fine-tune", .accepts = "false 0",                                              \
-                   .help = "training starts from new weights, and changes all of them"),           \
-    OPTION_REFUSED("checkpoint", .value = "DIR", .aliases = "checkpoint-dir log-dir",              \
-                   .help = "this version saves weights at the end only; write --output-dir"),      \
-    OPTION_REFUSED("checkpoint-every", .value = "N",                                               \
-                   .aliases = "save-model-secs save-checkpoints-steps",                            \
-                   .help = "this version saves weights at the end only, in --output-dir"),         \
-    OPTION_REFUSED("clear-log", .accepts = "true 1", .help = "every run starts over"),             \
-    OPTION_REFUSED("export-dir", .value = "DIR",                                                   \
-                   .help = "this version exports no models; --output-dir gets the weights"),       \
-    OPTION_REFUSED("print-training-accuracy", .accepts = "true 1",                                 \
-                   .help = "the accuracy on training data is always shown")
+        OPTION_REFUSED("enable-lars", .accepts = "false 0", .aliases = "use-larc",                 \
+                       .help = "write --optimizer lars"),                                          \
+        OPTION_REFUSED(                                                                            \
+            "lr-decay-mode", .value = "NAME",                                                      \
+            .help = "write --schedule polynomial:2 or --schedule piecewise:30=0.1,60=0.01"),       \
+        OPTION_REFUSED("fine-tune", .accepts = "false 0",                                          \
+                       .help = "training starts from new weights, and changes all of them"),       \
+        OPTION_REFUSED("checkpoint", .value = "DIR", .aliases = "checkpoint-dir log-dir",          \
+                       .help = "this version saves weights at the end only; write --output-dir"),  \
+        OPTION_REFUSED("checkpoint-every", .value = "N",                                           \
+                       .aliases = "save-model-secs save-checkpoints-steps",                        \
+                       .help = "this version saves weights at the end only, in --output-dir"),     \
+        OPTION_REFUSED("clear-log", .accepts = "true 1", .help = "every run starts over"),         \
+        OPTION_REFUSED("export-dir", .value = "DIR",                                               \
+                       .help = "this version exports no models; --output-dir gets the weights"),   \
+        OPTION_REFUSED("print-training-accuracy", .accepts = "true 1",                             \
+                       .help = "the accuracy on training data is always shown")
 
 #define REFUSED_IN_BENCH                                                                           \
     OPTION_REFUSED("eval", .accepts = "false 0", .help = "write lockstep eval"),                   \
-    OPTION_REFUSED("num-epochs", .value = "N", .aliases = "train-epochs",                          \
-                   .help = "a measurement counts steps; write --num-batches"),                     \
-    OPTION_REFUSED("train-dir", .value = "DIR", .aliases = "model-dir output-dir log-dir",         \
-                   .help = "a measurement keeps no weights; write lockstep train"),                \
-    OPTION_REFUSED("save-model-secs", .value = "N", .accepts = "0",                                \
-                   .help = "a measurement keeps no weights; write lockstep train"),                \
-    OPTION_REFUSED("stop-at-top-1-accuracy", .value = "X",                                         \
-                   .help = "a measurement trains for its time only; write lockstep train"),        \
-    OPTION_REFUSED("print-training-accuracy", .accepts = "false 0",                                \
-                   .help = "a measurement shows the loss only; write lockstep train")
+        OPTION_REFUSED("num-epochs", .value = "N", .aliases = "train-epochs",                      \
+                       .help = "a measurement counts steps; write --num-batches"),                 \
+        OPTION_REFUSED("train-dir", .value = "DIR", .aliases = "model-dir output-dir log-dir",     \
+                       .help = "a measurement keeps no weights; write lockstep train"),            \
+        OPTION_REFUSED("save-model-secs", .value = "N", .accepts = "0",                            \
+                       .help = "a measurement keeps no weights; write lockstep train"),            \
+        OPTION_REFUSED("stop-at-top-1-accuracy", .value = "X",                                     \
+                       .help = "a measurement trains for its time only; write lockstep train"),    \
+        OPTION_REFUSED("print-training-accuracy", .accepts = "false 0",                            \
+                       .help = "a measurement shows the loss only; write lockstep train")
 
 #endif

@@ -18,7 +18,7 @@ static int path_count;
 
 static void run_body(void **state)
 {
-    void (*body)(void) = *(void (**)(void))*state;
+    void (*body)(void) = *(void (**)(void)) * state;
     body();
 }
 
@@ -46,7 +46,7 @@ void test_fail(const char *file, int line, const char *format, ...)
     va_end(arguments);
     print_error("%s\n", message);
     _fail(file, line);
-    abort();                    /* not reached: _fail jumps back to cmocka */
+    abort(); /* not reached: _fail jumps back to cmocka */
 }
 
 void test_skip(const char *format, ...)
@@ -58,7 +58,7 @@ void test_skip(const char *format, ...)
     va_end(arguments);
     print_message("skipped: %s\n", message);
     skip();
-    abort();                    /* not reached */
+    abort(); /* not reached */
 }
 
 void test_near(const char *file, int line, const char *what, double actual, double expected,
@@ -78,8 +78,7 @@ void test_text(const char *file, int line, const char *what, const char *actual,
                   expected ? expected : "(null)");
 }
 
-void test_contains(const char *file, int line, const char *what, const char *text,
-                   const char *part)
+void test_contains(const char *file, int line, const char *what, const char *text, const char *part)
 {
     if (!text || !strstr(text, part))
         test_fail(file, line, "%s: \"%s\" does not contain \"%s\"", what, text ? text : "(null)",
@@ -92,8 +91,8 @@ void test_bytes(const char *file, int line, const char *what, const void *actual
     const unsigned char *a = actual, *b = expected;
     for (size_t i = 0; i < bytes; i++)
         if (a[i] != b[i])
-            test_fail(file, line, "%s: byte %zu of %zu is 0x%02x, expected 0x%02x", what, i,
-                      bytes, a[i], b[i]);
+            test_fail(file, line, "%s: byte %zu of %zu is 0x%02x, expected 0x%02x", what, i, bytes,
+                      a[i], b[i]);
 }
 
 const char *test_directory(void)

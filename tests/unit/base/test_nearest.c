@@ -13,7 +13,12 @@ TEST(nearest, distance_counts_insertions_deletions_replacements_and_swaps)
 
 TEST(nearest, distance_is_symmetric_and_bounded)
 {
-    const char *words[] = {"", "a", "adam", "adagrad", "momentum",
+    const char *words[] = {
+        "",
+        "a",
+        "adam",
+        "adagrad",
+        "momentum",
         "a-word-of-more-than-sixty-three-letters-that-nobody-would-ever-type-in-earnest"};
     for (int i = 0; i < 6; i++)
         for (int j = 0; j < 6; j++) {

@@ -43,6 +43,6 @@ TEST(clock, goes_forward_and_knows_when_the_process_started)
     double second = clock_since_process_start();
     ASSERT_NUMBER(second - age, >=, 0.02);
     ASSERT_NUMBER(age, >=, 0);
-    ASSERT_NUMBER(age, <, 290);         /* the test's own time limit */
+    ASSERT_NUMBER(age, <, 290); /* the test's own time limit */
     ASSERT_NUMBER(clock_wall_seconds(), >, 1.7e9);
 }

@@ -37,8 +37,7 @@ static const struct origin origins[] = {
      "num_batches num_epochs lr_decay_mode warmup_epochs lr mom wdecay loss_scale fp16 use_larc "
      "log_dir clear_log eval eval_interval save_checkpoints_steps display_every synthetic "
      "intra_op_parallelism_threads inter_op_parallelism_threads num_parallel_calls"},
-    {"distributed MNIST", "train",
-     "data_dir model_dir batch_size num_train_epoch run_tensorboard"},
+    {"distributed MNIST", "train", "data_dir model_dir batch_size num_train_epoch run_tensorboard"},
 };
 
 TEST(compatibility, every_option_of_the_other_programs_is_known)
@@ -48,8 +47,8 @@ TEST(compatibility, every_option_of_the_other_programs_is_known)
         const char *list = origins[i].options, *word;
         for (size_t length; (length = option_next_word(&list, &word)) > 0;)
             if (!option_find(command->options, word, length))
-                FAIL("%s --%.*s is not known to lockstep %s", origins[i].program, (int)length,
-                     word, command->name);
+                FAIL("%s --%.*s is not known to lockstep %s", origins[i].program, (int)length, word,
+                     command->name);
     }
 }
 

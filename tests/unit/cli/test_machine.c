@@ -2,7 +2,7 @@
 
 #include "cli/machine.h"
 
-static const char *environment[8];      /* "NAME", "value", ... */
+static const char *environment[8]; /* "NAME", "value", ... */
 
 static char *look_up(const char *name)
 {
@@ -16,12 +16,22 @@ static char *look_up(const char *name)
 static struct machine good_machine(void)
 {
     return (struct machine){
-        .processor = {.name = "Good", .sockets = 1, .cores = 8, .hardware_threads = 16,
-                      .allowed_cores = 8, .allowed_threads = 16, .sse41 = true, .avx2 = true,
+        .processor = {.name = "Good",
+                      .sockets = 1,
+                      .cores = 8,
+                      .hardware_threads = 16,
+                      .allowed_cores = 8,
+                      .allowed_threads = 16,
+                      .sse41 = true,
+                      .avx2 = true,
                       .fma = true},
-        .threads = 8, .numa_nodes = 1, .instruction_set = "avx2",
-        .memory_total = (size_t)64 << 30, .memory_limit = (size_t)64 << 30,
-        .memory_free = (size_t)60 << 30, .huge_pages = "madvise",
+        .threads = 8,
+        .numa_nodes = 1,
+        .instruction_set = "avx2",
+        .memory_total = (size_t)64 << 30,
+        .memory_limit = (size_t)64 << 30,
+        .memory_free = (size_t)60 << 30,
+        .huge_pages = "madvise",
     };
 }
 
@@ -124,7 +134,7 @@ TEST(doctor, finds_variables_that_slow_us)
         expect(good_machine(), cases[i][2], "unset");
     }
     static const char *const harmless[][2] = {
-        {"OMP_NUM_THREADS", "8"}, {"OMP_NUM_THREADS", ""}, {"OMP_THREAD_LIMIT", "100"},
+        {"OMP_NUM_THREADS", "8"},      {"OMP_NUM_THREADS", ""}, {"OMP_THREAD_LIMIT", "100"},
         {"ONEDNN_MAX_CPU_ISA", "ALL"}, {"ONEDNN_VERBOSE", "0"}, {"OMP_WAIT_POLICY", "active"},
     };
     for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++) {
@@ -139,11 +149,13 @@ TEST(doctor, finds_variables_that_slow_us)
 TEST(doctor, survives_everything_being_wrong_at_once)
 {
     static const char *const all[] = {"OMP_NUM_THREADS", "1", "OMP_DYNAMIC", "true",
-                                      "KMP_AFFINITY", "x", NULL};
+                                      "KMP_AFFINITY",    "x", NULL};
     memcpy(environment, all, sizeof all);
-    struct machine machine = {.processor = {.cores = 64, .allowed_cores = 32,
-                                            .quota_cores = 0.5},
-                              .threads = 1, .numa_nodes = 8, .load = 99, .slow_build = true};
+    struct machine machine = {.processor = {.cores = 64, .allowed_cores = 32, .quota_cores = 0.5},
+                              .threads = 1,
+                              .numa_nodes = 8,
+                              .load = 99,
+                              .slow_build = true};
     memset(machine.processor.name, 'x', sizeof machine.processor.name - 1);
     struct advice advice[ADVICE_MAX];
     ASSERT_INT(advise(&machine, advice), >, 5);

@@ -16,8 +16,8 @@ static const char *const optimizers[] = {"sgd", "momentum", "adam", NULL};
 static const char *const known_models[] = {"resnet50", "vgg16", NULL};
 
 static const struct option table[] = {
-    OPTION_ARGUMENT(sample, model, "MODEL", .required = true, .choices = known_models,
-                    .open = true, .aliases = "model", .help = "network"),
+    OPTION_ARGUMENT(sample, model, "MODEL", .required = true, .choices = known_models, .open = true,
+                    .aliases = "model", .help = "network"),
     OPTION_ARGUMENT(sample, file, "FILE", .help = "weights"),
     OPTION_SECTION("Training"),
     OPTION_INT(sample, batch, "batch-size", .letter = 'b', .initial = "32", .min = 1, .max = 4096,
@@ -36,10 +36,9 @@ static const struct option table[] = {
     OPTION_REFUSED("use-fp16", .accepts = "false 0", .help = "this program computes in float32"),
     OPTION_REFUSED("device", .value = "NAME", .accepts = "cpu", .aliases = "horovod_device",
                    .help = "this program computes on CPUs"),
-    OPTION_END
-};
+    OPTION_END};
 
-static const char *environment[8];      /* "NAME", "value", ... */
+static const char *environment[8]; /* "NAME", "value", ... */
 
 static char *look_up(const char *name)
 {
@@ -88,9 +87,17 @@ static void refuses(const char *line, const char *message)
 
 TEST(options, every_spelling_of_a_value_means_the_same)
 {
-    const char *lines[] = {"--batch-size 64", "--batch-size=64", "--batch_size 64",
-                           "--batch_size=64", "-b 64", "-b64", "-b=64", "--batch=64",
-                           "--batch-per_rank 64", "-fb64", "--batch-size 1 --batch-size 64"};
+    const char *lines[] = {"--batch-size 64",
+                           "--batch-size=64",
+                           "--batch_size 64",
+                           "--batch_size=64",
+                           "-b 64",
+                           "-b64",
+                           "-b=64",
+                           "--batch=64",
+                           "--batch-per_rank 64",
+                           "-fb64",
+                           "--batch-size 1 --batch-size 64"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         if (read_line(lines[i]).batch != 64)
             FAIL("'%s' gives %d", lines[i], read_line(lines[i]).batch);
@@ -226,8 +233,8 @@ TEST(options, arguments_fill_up_in_order_and_may_be_named)
     char *const misspelt[] = {(char[]){"vgg-61"}};
     ASSERT_FAILS(options_parse(table, 1, misspelt, look_up, &sample, &options, &err), err,
                  ERROR_USAGE, "MODEL=vgg-61: did you mean vgg16? (known: resnet50, vgg16)");
-    ASSERT_FAILS(options_parse(table, 0, words, look_up, &sample, &options, &err), err,
-                 ERROR_USAGE, "MODEL is missing: see --help");
+    ASSERT_FAILS(options_parse(table, 0, words, look_up, &sample, &options, &err), err, ERROR_USAGE,
+                 "MODEL is missing: see --help");
 }
 
 TEST(options, refused_ones_say_why_unless_they_ask_for_what_is_done_anyway)
@@ -253,10 +260,10 @@ TEST(options, help_is_seen_before_anything_is_checked)
 /* Lines put together at random from pieces that mean something to the reader. */
 TEST(options, any_line_is_read_or_refused_with_a_message)
 {
-    static const char *const pieces[] = {"--", "-", "=", "no", "batch-size", "batch_size", "b",
-                                         "fresh", "use-fp16", "device", "cpu", "0", "12", "1e9",
-                                         "4M", "optimizer", "adam", " ", " ", " ", "q", "model",
-                                         "steps", "patience", "h", "%s%n", "\xff"};
+    static const char *const pieces[] = {
+        "--",     "-",   "=", "no",    "batch-size", "batch_size", "b",         "fresh", "use-fp16",
+        "device", "cpu", "0", "12",    "1e9",        "4M",         "optimizer", "adam",  " ",
+        " ",      " ",   "q", "model", "steps",      "patience",   "h",         "%s%n",  "\xff"};
     uint64_t random = 1;
     int refused = 0;
     for (int round = 0; round < 20000; round++) {

@@ -8,21 +8,22 @@
 #include "cli/command.h"
 #include "cli/pages.h"
 
-#define EACH_COMMAND(command)                                                                \
+#define EACH_COMMAND(command)                                                                      \
     for (const struct command *const *at_ = command_list(), *command; (command = *at_); at_++)
-#define EACH_ROW(row, command)                                                               \
+#define EACH_ROW(row, command)                                                                     \
     for (const struct option *row = (command)->options; row->type != OPTION_IS_END; row++)
 
 TEST(commands, each_explains_itself)
 {
-    EACH_COMMAND(command) {
+    EACH_COMMAND(command)
+    {
         if (!command->summary || !command->description || !command->examples || !command->run)
             FAIL("%s lacks a part", command->name);
         ASSERT_TRUE(command_find(command->name) == command);
         ASSERT_TRUE(command->summary[strlen(command->summary) - 1] != '.');
         EACH_ROW(row, command)
-            if (row->type != OPTION_IS_SECTION && (!row->help || !*row->help))
-                FAIL("%s: --%s has no help", command->name, row->name);
+        if (row->type != OPTION_IS_SECTION && (!row->help || !*row->help))
+            FAIL("%s: --%s has no help", command->name, row->name);
     }
     ASSERT_TRUE(command_find("nothing") == NULL);
 }
@@ -31,7 +32,7 @@ TEST(commands, appear_once_each_in_the_overview)
 {
     int count = 0;
     EACH_COMMAND(command)
-        count++;
+    count++;
     for (int i = 0; i < count; i++)
         for (int j = 0; j < i; j++)
             ASSERT_TRUE(command_in_order(i) != command_in_order(j));
@@ -42,28 +43,31 @@ TEST(commands, appear_once_each_in_the_overview)
 TEST(tables, have_no_name_twice)
 {
     EACH_COMMAND(command)
-        EACH_ROW(row, command) {
-            ASSERT_INT(row - command->options, <, OPTIONS_MAX);
-            if (row->type == OPTION_IS_SECTION)
-                continue;
-            if (row->type != OPTION_IS_ARGUMENT &&
-                option_find(command->options, row->name, strlen(row->name)) != row)
-                FAIL("%s: --%s stands twice", command->name, row->name);
-            const char *list = row->aliases, *word;
-            for (size_t length; list && (length = option_next_word(&list, &word)) > 0;)
-                if (option_find(command->options, word, length) != row)
-                    FAIL("%s: --%.*s stands twice", command->name, (int)length, word);
-            EACH_ROW(other, command)
-                if (other < row && row->letter && other->letter == row->letter)
-                    FAIL("%s: -%c stands twice", command->name, row->letter);
-        }
+    EACH_ROW(row, command)
+    {
+        ASSERT_INT(row - command->options, <, OPTIONS_MAX);
+        if (row->type == OPTION_IS_SECTION)
+            continue;
+        if (row->type != OPTION_IS_ARGUMENT &&
+            option_find(command->options, row->name, strlen(row->name)) != row)
+            FAIL("%s: --%s stands twice", command->name, row->name);
+        const char *list = row->aliases, *word;
+        for (size_t length; list && (length = option_next_word(&list, &word)) > 0;)
+            if (option_find(command->options, word, length) != row)
+                FAIL("%s: --%.*s stands twice", command->name, (int)length, word);
+        EACH_ROW(other, command)
+        if (other < row && row->letter && other->letter == row->letter)
+            FAIL("%s: -%c stands twice", command->name, row->letter);
+    }
 }
 
 TEST(tables, have_initial_values_that_pass_their_own_checks)
 {
-    EACH_COMMAND(command) {
+    EACH_COMMAND(command)
+    {
         void *settings = memory_allocate(command->settings_size);
-        EACH_ROW(row, command) {
+        EACH_ROW(row, command)
+        {
             struct error err = {0};
             ASSERT_INT(row->offset, <, command->settings_size + 1);
             if (row->initial && option_set(row, row->name, row->initial, settings, &err) < 0)
@@ -112,16 +116,16 @@ static void check_example(const char *line, size_t length)
 TEST(commands, have_examples_that_can_be_run_as_they_stand)
 {
     EACH_COMMAND(command)
-        for (const char *line = command->examples; *line;
-             line += strcspn(line, "\n"), line += *line == '\n')
-            if (strncmp(line, "lockstep ", 9) == 0)
-                check_example(line, strcspn(line, "\n"));
+    for (const char *line = command->examples; *line;
+         line += strcspn(line, "\n"), line += *line == '\n')
+        if (strncmp(line, "lockstep ", 9) == 0)
+            check_example(line, strcspn(line, "\n"));
 }
 
 static void check_page(const char *name, const struct strbuf *page, int width)
 {
     int column = 0;
-    const char *examples = strstr(page->text, "\nExamples:\n");     /* command lines may be long */
+    const char *examples = strstr(page->text, "\nExamples:\n"); /* command lines may be long */
     ASSERT_FALSE(page->failed);
     for (size_t i = 0; i < page->length; i++) {
         unsigned char c = (unsigned char)page->text[i];
@@ -139,26 +143,29 @@ static void check_page(const char *name, const struct strbuf *page, int width)
 
 TEST(help, fits_a_terminal_and_names_every_option)
 {
-    EACH_COMMAND(command) {
+    EACH_COMMAND(command)
+    {
         struct strbuf page;
         strbuf_init(&page);
         help_command(command, &page);
         check_page(command->name, &page, 80);
         EACH_ROW(row, command)
-            if (row->type != OPTION_IS_SECTION && row->type != OPTION_IS_REFUSED)
-                ASSERT_CONTAINS(page.text, row->name);
+        if (row->type != OPTION_IS_SECTION && row->type != OPTION_IS_REFUSED)
+            ASSERT_CONTAINS(page.text, row->name);
         strbuf_release(&page);
     }
 }
 
 TEST(manual, names_every_option_and_every_refusal)
 {
-    EACH_COMMAND(command) {
+    EACH_COMMAND(command)
+    {
         struct strbuf page;
         strbuf_init(&page);
         manual_page(command, &page);
         check_page(command->name, &page, 4096);
-        EACH_ROW(row, command) {
+        EACH_ROW(row, command)
+        {
             char escaped[128];
             size_t used = 0;
             for (const char *c = row->name; *c && used + 2 < sizeof escaped; c++) {
