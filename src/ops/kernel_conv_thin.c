@@ -22,10 +22,13 @@
 
 enum { KERNEL = 3, TAPS = 9, LANES = 8, SUMS = TAPS + 1 };
 
+/* The small loops over taps must vanish: only then do their arrays live in registers. */
+#define INLINE static inline __attribute__((always_inline))
+
 struct state {
-    int64_t batch, height, width;       /* of x */
-    int64_t blocks;                     /* of 8 output channels */
-    int64_t rows, columns;              /* of y */
+    int64_t batch, height, width; /* of x */
+    int64_t blocks;               /* of 8 output channels */
+    int64_t rows, columns;        /* of y */
     bool bias, relu, pool, training;
 };
 
@@ -39,7 +42,7 @@ static int ask_layout(const struct plan_builder *builder, const struct plan_node
     struct dnn_primitive *conv = NULL, *pool = NULL;
     struct dnn_conv description = conv_describe(builder, node);
     description.relu = description.sum = false;
-    if (node->pool)     /* the node's output is the pool's; the convolution's own lies before it */
+    if (node->pool) /* the node's output is the pool's; the convolution's own lies before it */
         description.dst = builder_shape(builder, node->node->output);
     if (dnn_conv_forward(&description, builder_is_training(builder), &conv, err) < 0)
         return -1;
@@ -47,8 +50,11 @@ static int ask_layout(const struct plan_builder *builder, const struct plan_node
     dnn_primitive_destroy(conv);
     if (!node->pool)
         return 0;
-    struct dnn_pool two_by_two = {.src = out, .dst = builder_shape(builder, node->output),
-                                  .max = true, .kernel = {2, 2}, .stride = {2, 2}};
+    struct dnn_pool two_by_two = {.src = out,
+                                  .dst = builder_shape(builder, node->output),
+                                  .max = true,
+                                  .kernel = {2, 2},
+                                  .stride = {2, 2}};
     if (dnn_pool_forward(&two_by_two, false, &pool, err) < 0)
         return -1;
     struct layout pooled = dnn_layout(pool, DNN_DST);
@@ -101,9 +107,14 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
         return error_set(err, ERROR_KERNEL, "this pool's layout is not in blocks of 8");
     struct shape x = builder_shape(builder, node->inputs[CONV_X]);
     struct shape y = builder_shape(builder, node->output);
-    *state = (struct state){.batch = x.dim[0], .height = x.dim[2], .width = x.dim[3],
-                            .blocks = y.dim[1] / LANES, .rows = y.dim[2], .columns = y.dim[3],
-                            .bias = node->input_count > CONV_BIAS, .relu = node->relu,
+    *state = (struct state){.batch = x.dim[0],
+                            .height = x.dim[2],
+                            .width = x.dim[3],
+                            .blocks = y.dim[1] / LANES,
+                            .rows = y.dim[2],
+                            .columns = y.dim[3],
+                            .bias = node->input_count > CONV_BIAS,
+                            .relu = node->relu,
                             .pool = node->pool != NULL,
                             .training = builder_is_training(builder)};
     node->state = state;
@@ -119,7 +130,7 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
         builder_use(builder, node, PASS_BACKWARD_WEIGHTS, ROLE_GRADIENT_OF_INPUT + i, NULL);
     if (state->relu)
         builder_use(builder, node, PASS_BACKWARD_WEIGHTS, ROLE_OUTPUT, NULL);
-    if (state->pool) {          /* two bytes a tile: the row and the column of each lane's largest */
+    if (state->pool) { /* two bytes a tile: the row and the column of each lane's largest */
         size_t tiles = (size_t)(state->batch * state->blocks * state->rows * state->columns);
         builder_use(builder, node, PASS_FORWARD, ROLE_WORKSPACE, NULL);
         builder_use(builder, node, PASS_BACKWARD_WEIGHTS, ROLE_WORKSPACE, NULL);
@@ -134,8 +145,9 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
 /* --- Forward --- */
 
 /* weights [8, 9] to one register a tap. */
-static inline void load_weights(const float *weights, __m256 *taps)
+INLINE void load_weights(const float *weights, __m256 *taps)
 {
+#pragma GCC unroll 16
     for (int t = 0; t < TAPS; t++)
         taps[t] = _mm256_set_ps(weights[7 * TAPS + t], weights[6 * TAPS + t], weights[5 * TAPS + t],
                                 weights[4 * TAPS + t], weights[3 * TAPS + t], weights[2 * TAPS + t],
@@ -143,34 +155,37 @@ static inline void load_weights(const float *weights, __m256 *taps)
 }
 
 /* The 2x2 outputs whose upper left input is x; each of the 16 inputs is read once. */
-static inline __attribute__((always_inline)) void tile(const float *x, int64_t width,
-                                                       const __m256 *taps, __m256 out[2][2])
+INLINE void tile(const float *x, int64_t width, const __m256 *taps, __m256 out[2][2])
 {
-    for (int r = 0; r < 2; r++)
-        for (int c = 0; c < 2; c++)
-            out[r][c] = _mm256_setzero_ps();
+    out[0][0] = out[0][1] = out[1][0] = out[1][1] = _mm256_setzero_ps();
+#pragma GCC unroll 16
     for (int i = 0; i < KERNEL + 1; i++)
+#pragma GCC unroll 16
         for (int j = 0; j < KERNEL + 1; j++) {
             __m256 value = _mm256_broadcast_ss(x + i * width + j);
+#pragma GCC unroll 16
             for (int r = 0; r < 2; r++)
+#pragma GCC unroll 16
                 for (int c = 0; c < 2; c++)
                     if (i >= r && i - r < KERNEL && j >= c && j - c < KERNEL)
-                        out[r][c] = _mm256_fmadd_ps(value, taps[(i - r) * KERNEL + j - c],
-                                                    out[r][c]);
+                        out[r][c] =
+                            _mm256_fmadd_ps(value, taps[(i - r) * KERNEL + j - c], out[r][c]);
         }
 }
 
-static inline __m256 one_output(const float *x, int64_t width, const __m256 *taps)
+INLINE __m256 one_output(const float *x, int64_t width, const __m256 *taps)
 {
     __m256 sum = _mm256_setzero_ps();
+#pragma GCC unroll 16
     for (int i = 0; i < KERNEL; i++)
+#pragma GCC unroll 16
         for (int j = 0; j < KERNEL; j++)
-            sum = _mm256_fmadd_ps(_mm256_broadcast_ss(x + i * width + j), taps[i * KERNEL + j],
-                                  sum);
+            sum =
+                _mm256_fmadd_ps(_mm256_broadcast_ss(x + i * width + j), taps[i * KERNEL + j], sum);
     return sum;
 }
 
-static inline __m256 finish(__m256 value, __m256 bias, bool relu)
+INLINE __m256 finish(__m256 value, __m256 bias, bool relu)
 {
     value = _mm256_add_ps(value, bias);
     /* The second operand of max is what a NaN gives: keep the NaN. */
@@ -178,7 +193,7 @@ static inline __m256 finish(__m256 value, __m256 bias, bool relu)
 }
 
 /* Ties go to the first, in rows from the left, as everywhere. */
-static inline __m256 largest(__m256 t[2][2], uint8_t *choice)
+INLINE __m256 largest(__m256 t[2][2], uint8_t *choice)
 {
     __m256 right0 = _mm256_cmp_ps(t[0][1], t[0][0], _CMP_GT_OQ);
     __m256 right1 = _mm256_cmp_ps(t[1][1], t[1][0], _CMP_GT_OQ);
@@ -192,7 +207,7 @@ static inline __m256 largest(__m256 t[2][2], uint8_t *choice)
     return _mm256_blendv_ps(upper, lower, below);
 }
 
-static void forward_pooled(const struct state *state, const float *x, const __m256 *taps,
+INLINE void forward_pooled(const struct state *state, const float *x, const __m256 *taps,
                            __m256 bias, float *y, uint8_t *choices)
 {
     for (int64_t r = 0; r < state->rows; r++)
@@ -205,8 +220,8 @@ static void forward_pooled(const struct state *state, const float *x, const __m2
         }
 }
 
-static void forward_full(const struct state *state, const float *x, const __m256 *taps,
-                         __m256 bias, float *y)
+INLINE void forward_full(const struct state *state, const float *x, const __m256 *taps, __m256 bias,
+                         float *y)
 {
     int64_t r = 0;
     for (; r + 2 <= state->rows; r += 2) {
@@ -224,9 +239,9 @@ static void forward_full(const struct state *state, const float *x, const __m256
         for (; c < state->columns; c++) {
             _mm256_storeu_ps(upper + c * LANES,
                              finish(one_output(row + c, state->width, taps), bias, state->relu));
-            _mm256_storeu_ps(lower + c * LANES,
-                             finish(one_output(row + state->width + c, state->width, taps), bias,
-                                    state->relu));
+            _mm256_storeu_ps(
+                lower + c * LANES,
+                finish(one_output(row + state->width + c, state->width, taps), bias, state->relu));
         }
     }
     for (; r < state->rows; r++)
@@ -244,34 +259,37 @@ static void forward_block(const struct op_run *run, int64_t index)
     float *y = run->output + index * state->rows * state->columns * LANES;
     __m256 taps[TAPS];
     load_weights(run->inputs[CONV_WEIGHTS] + block * LANES * TAPS, taps);
-    __m256 bias = state->bias ? _mm256_loadu_ps(run->inputs[CONV_BIAS] + block * LANES)
-                              : _mm256_setzero_ps();
+    __m256 bias =
+        state->bias ? _mm256_loadu_ps(run->inputs[CONV_BIAS] + block * LANES) : _mm256_setzero_ps();
     if (!state->pool)
         forward_full(state, x, taps, bias, y);
     else
         forward_pooled(state, x, taps, bias, y,
-                       state->training ? (uint8_t *)run->workspace +
-                                             2 * index * state->rows * state->columns
-                                       : NULL);
+                       state->training
+                           ? (uint8_t *)run->workspace + 2 * index * state->rows * state->columns
+                           : NULL);
 }
 
 /* --- Weight gradients --- */
 
 /* Bit k of the byte becomes lane k: all ones or zero. */
-static inline __m256 expand(uint8_t bits)
+INLINE __m256 expand(uint8_t bits)
 {
     const __m256i place = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
     __m256i all = _mm256_set1_epi32(bits);
     return _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(all, place), place));
 }
 
-static inline __attribute__((always_inline)) void
-add_tile(const float *x, int64_t width, __m256 gradients[2][2], __m256 *sums)
+INLINE void add_tile(const float *x, int64_t width, __m256 gradients[2][2], __m256 *sums)
 {
+#pragma GCC unroll 16
     for (int i = 0; i < KERNEL + 1; i++)
+#pragma GCC unroll 16
         for (int j = 0; j < KERNEL + 1; j++) {
             __m256 value = _mm256_broadcast_ss(x + i * width + j);
+#pragma GCC unroll 16
             for (int r = 0; r < 2; r++)
+#pragma GCC unroll 16
                 for (int c = 0; c < 2; c++)
                     if (i >= r && i - r < KERNEL && j >= c && j - c < KERNEL) {
                         int tap = (i - r) * KERNEL + j - c;
@@ -280,7 +298,7 @@ add_tile(const float *x, int64_t width, __m256 gradients[2][2], __m256 *sums)
         }
 }
 
-static inline __m256 load_gradient(const float *gradient, const float *y, int64_t at, bool relu)
+INLINE __m256 load_gradient(const float *gradient, const float *y, int64_t at, bool relu)
 {
     __m256 g = _mm256_loadu_ps(gradient + at * LANES);
     if (!relu)
@@ -289,7 +307,7 @@ static inline __m256 load_gradient(const float *gradient, const float *y, int64_
     return _mm256_and_ps(g, on);
 }
 
-static void gradient_pooled(const struct state *state, const float *x, const float *gradient,
+INLINE void gradient_pooled(const struct state *state, const float *x, const float *gradient,
                             const float *y, const uint8_t *choices, __m256 *sums)
 {
     for (int64_t r = 0; r < state->rows; r++)
@@ -298,26 +316,26 @@ static void gradient_pooled(const struct state *state, const float *x, const flo
             __m256 g = load_gradient(gradient, y, at, state->relu);
             __m256 below = expand(choices[2 * at]), right = expand(choices[2 * at + 1]);
             __m256 upper = _mm256_andnot_ps(below, g), lower = _mm256_and_ps(below, g);
-            __m256 parts[2][2] = {
-                {_mm256_andnot_ps(right, upper), _mm256_and_ps(right, upper)},
-                {_mm256_andnot_ps(right, lower), _mm256_and_ps(right, lower)}};
+            __m256 parts[2][2] = {{_mm256_andnot_ps(right, upper), _mm256_and_ps(right, upper)},
+                                  {_mm256_andnot_ps(right, lower), _mm256_and_ps(right, lower)}};
             add_tile(x + 2 * r * state->width + 2 * c, state->width, parts, sums);
             sums[TAPS] = _mm256_add_ps(sums[TAPS], g);
         }
 }
 
-static void gradient_full(const struct state *state, const float *x, const float *gradient,
+INLINE void gradient_full(const struct state *state, const float *x, const float *gradient,
                           const float *y, __m256 *sums)
 {
     for (int64_t r = 0; r < state->rows; r++)
         for (int64_t c = 0; c < state->columns; c++) {
             __m256 g = load_gradient(gradient, y, r * state->columns + c, state->relu);
             const float *patch = x + r * state->width + c;
+#pragma GCC unroll 16
             for (int i = 0; i < KERNEL; i++)
+#pragma GCC unroll 16
                 for (int j = 0; j < KERNEL; j++)
-                    sums[i * KERNEL + j] =
-                        _mm256_fmadd_ps(_mm256_broadcast_ss(patch + i * state->width + j), g,
-                                        sums[i * KERNEL + j]);
+                    sums[i * KERNEL + j] = _mm256_fmadd_ps(
+                        _mm256_broadcast_ss(patch + i * state->width + j), g, sums[i * KERNEL + j]);
             sums[TAPS] = _mm256_add_ps(sums[TAPS], g);
         }
 }
@@ -334,8 +352,8 @@ static void gradient_block(const struct op_run *run, int64_t index, float *parti
     for (int t = 0; t < SUMS; t++)
         sums[t] = _mm256_setzero_ps();
     if (state->pool)
-        gradient_pooled(state, x, gradient, y,
-                        (const uint8_t *)run->workspace + 2 * index * pixels, sums);
+        gradient_pooled(state, x, gradient, y, (const uint8_t *)run->workspace + 2 * index * pixels,
+                        sums);
     else
         gradient_full(state, x, gradient, y, sums);
     for (int t = 0; t < SUMS; t++)
@@ -351,8 +369,8 @@ static void sum_examples(const struct op_run *run, const float *partial)
         for (int t = 0; t < SUMS; t++) {
             double sum = 0;
             for (int64_t n = 0; n < state->batch; n++)
-                sum += (double)partial[((n * state->blocks + o / LANES) * SUMS + t) * LANES +
-                                       o % LANES];
+                sum += (double)
+                    partial[((n * state->blocks + o / LANES) * SUMS + t) * LANES + o % LANES];
             if (t < TAPS)
                 weights[o * TAPS + t] = (float)sum;
             else if (bias)

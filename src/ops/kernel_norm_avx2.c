@@ -12,8 +12,7 @@ enum { POSITIONS_PER_SUM = 64 };
 
 static bool fits(int lanes)
 {
-    return lanes % 8 == 0 && __builtin_cpu_supports("avx2") &&
-           __builtin_cpu_supports("fma");
+    return lanes % 8 == 0 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 
 static inline void add_to_double(double *out, __m256 v)
@@ -45,9 +44,11 @@ static inline void sum_group(size_t spatial, size_t stride, const float *x, cons
     for (size_t s = 0; s < spatial;) {
         size_t stop = next_stop(s, spatial);
         __m256 sum[4], square[4];
+#pragma GCC unroll 4
         for (int k = 0; k < 4; k++)
             sum[k] = square[k] = _mm256_setzero_ps();
         for (; s + 4 <= stop; s += 4)
+#pragma GCC unroll 4
             for (int k = 0; k < 4; k++) {
                 __m256 d = _mm256_sub_ps(_mm256_loadu_ps(x + (s + (size_t)k) * stride), p);
                 sum[k] = _mm256_add_ps(sum[k], d);
@@ -58,8 +59,8 @@ static inline void sum_group(size_t spatial, size_t stride, const float *x, cons
             sum[0] = _mm256_add_ps(sum[0], d);
             square[0] = _mm256_fmadd_ps(d, d, square[0]);
         }
-        add_to_double(sums, _mm256_add_ps(_mm256_add_ps(sum[0], sum[1]),
-                                          _mm256_add_ps(sum[2], sum[3])));
+        add_to_double(sums,
+                      _mm256_add_ps(_mm256_add_ps(sum[0], sum[1]), _mm256_add_ps(sum[2], sum[3])));
         add_to_double(squares, _mm256_add_ps(_mm256_add_ps(square[0], square[1]),
                                              _mm256_add_ps(square[2], square[3])));
     }
@@ -105,8 +106,8 @@ static void apply(const struct norm_segment *segment, const float *x, const floa
             apply_group(segment->spatial, stride, x + g * 8, r, f, o, true, y + g * 8, m, groups,
                         segment->stream);
         else if (relu)
-            apply_group(segment->spatial, stride, x + g * 8, NULL, f, o, true, y + g * 8, m,
-                        groups, segment->stream);
+            apply_group(segment->spatial, stride, x + g * 8, NULL, f, o, true, y + g * 8, m, groups,
+                        segment->stream);
         else
             apply_group(segment->spatial, stride, x + g * 8, r, f, o, false, y + g * 8, NULL,
                         groups, segment->stream);
@@ -134,34 +135,46 @@ load_gradient(float *const *gradients, int count, const uint8_t *mask, size_t at
 }
 
 static inline __attribute__((always_inline)) void
+reduce_position(const struct norm_segment *segment, float *const *gradients, int count,
+                const uint8_t *mask, const float *x, __m256 mean, float *out, size_t position,
+                size_t group, __m256 *sum, __m256 *product)
+{
+    const size_t stride = (size_t)segment->lanes, groups = stride / 8;
+    size_t at = position * stride + group * 8;
+    __m256 g = load_gradient(gradients, count, mask, at, position * groups + group);
+    *sum = _mm256_add_ps(*sum, g);
+    *product = _mm256_fmadd_ps(g, _mm256_sub_ps(_mm256_loadu_ps(x + at), mean), *product);
+    if (out)
+        store(out + at, g, segment->stream);
+}
+
+static inline __attribute__((always_inline)) void
 reduce_group(const struct norm_segment *segment, float *const *gradients, int count,
              const uint8_t *mask, const float *x, const float *mean, float *out, size_t group,
              double *sums, double *products)
 {
-    const size_t stride = (size_t)segment->lanes, groups = stride / 8, base = group * 8;
+    const size_t base = group * 8;
     const __m256 m = _mm256_loadu_ps(mean + base);
     for (size_t s = 0; s < segment->spatial;) {
         size_t stop = next_stop(s, segment->spatial);
         __m256 sum[2], product[2];
-        for (int k = 0; k < 2; k++)
-            sum[k] = product[k] = _mm256_setzero_ps();
-        for (; s < stop; s++) {
-            size_t at = s * stride + base;
-            __m256 g = load_gradient(gradients, count, mask, at, s * groups + group);
-            sum[s & 1] = _mm256_add_ps(sum[s & 1], g);
-            product[s & 1] = _mm256_fmadd_ps(g, _mm256_sub_ps(_mm256_loadu_ps(x + at), m),
-                                             product[s & 1]);
-            if (out)
-                store(out + at, g, segment->stream);
-        }
+        sum[0] = sum[1] = product[0] = product[1] = _mm256_setzero_ps();
+        for (; s + 2 <= stop; s += 2)
+#pragma GCC unroll 2
+            for (int k = 0; k < 2; k++)
+                reduce_position(segment, gradients, count, mask, x, m, out, s + (size_t)k, group,
+                                &sum[k], &product[k]);
+        for (; s < stop; s++)
+            reduce_position(segment, gradients, count, mask, x, m, out, s, group, &sum[0],
+                            &product[0]);
         add_to_double(sums + base, _mm256_add_ps(sum[0], sum[1]));
         add_to_double(products + base, _mm256_add_ps(product[0], product[1]));
     }
 }
 
 static void reduce(const struct norm_segment *segment, float *const *gradients, int count,
-                   const uint8_t *mask, const float *x, const float *mean, float *out,
-                   double *sums, double *products)
+                   const uint8_t *mask, const float *x, const float *mean, float *out, double *sums,
+                   double *products)
 {
     for (size_t g = 0; g < (size_t)segment->lanes / 8; g++) {
         if (count == 1 && !out)
@@ -219,6 +232,9 @@ static bool fits(int lanes)
 #define propagate NULL
 #endif
 
-const struct norm_kernels norm_kernels_avx2 = {
-    .name = "own:avx2", .fits = fits, .sum = sum, .apply = apply, .reduce = reduce,
-    .propagate = propagate};
+const struct norm_kernels norm_kernels_avx2 = {.name = "own:avx2",
+                                               .fits = fits,
+                                               .sum = sum,
+                                               .apply = apply,
+                                               .reduce = reduce,
+                                               .propagate = propagate};
