@@ -1,0 +1,307 @@
+"""Small networks, one for each thing an operation can do and each chain that a plan may fuse.
+A case is (name, lines, batch); every one ends in a loss, so that gradients come from a real one."""
+import itertools
+import random
+
+CLASSES = 4
+
+
+def head(value, image=True, smoothing=0.0):
+    """From any value to a loss: a dense layer gives every element of it a weight of its own."""
+    lines = ["input label i32"]
+    if image:
+        lines.append(f"flatten flat {value}")
+        value = "flat"
+    return lines + [f"dense logits {value} units={CLASSES}",
+                    f"softmax_cross_entropy each logits label smoothing={smoothing}",
+                    "output logits logits", "loss each"]
+
+
+def picture(channels, height, width):
+    return f"input x f32 {channels} {height} {width}"
+
+
+PADDINGS = ("padding=valid", "padding=same", "padding=explicit before=1 after=1",
+            "padding=explicit before=0 after=1", "padding=explicit before=2 after=1")
+
+
+def convolution(rng, kernel, stride, padding):
+    dilation = 2 if kernel in (2, 3) and rng.random() < 0.3 else 1
+    bias = rng.randrange(2)
+    inputs, outputs = (rng.choice((1, 3, 5, 8, 16, 17, 32)) for _ in range(2))
+    height = rng.choice((7, 8, 9, 10, 12))
+    width = height if rng.random() < 0.6 else rng.choice((7, 8, 11))
+    batch = rng.choice((1, 3, 4))
+    line = (f"conv2d y x channels={outputs} kernel={kernel} stride={stride} dilation={dilation} "
+            f"bias={bias} {padding}")
+    name = f"{line} on {inputs}x{height}x{width}"
+    return name, [picture(inputs, height, width), line, "output y y"] + head("y"), batch
+
+
+def convolutions():
+    rng = random.Random(20)
+    for kernel, stride, padding in itertools.product((1, 2, 3, 5, 7), (1, 2, 3), PADDINGS):
+        for _ in range(2):
+            yield convolution(rng, kernel, stride, padding)
+    channels = (1, 3, 5, 8, 16, 17, 32)
+    for number, (inputs, outputs) in enumerate(itertools.product(channels, channels)):
+        kernel, stride, size = (3, 1)[number % 2], 1 + number % 2, 6 + number % 3
+        line = f"conv2d y x channels={outputs} kernel={kernel} stride={stride} padding=same"
+        yield (f"{line} on {inputs}x{size}x{size}",
+               [picture(inputs, size, size), line] + head("y"), (4, 3, 1)[number % 3])
+
+
+def grouped_convolutions():
+    for inputs, outputs, groups in ((8, 8, 8), (16, 16, 16), (17, 17, 17), (3, 3, 3), (32, 32, 32),
+                                    (16, 32, 2), (32, 16, 4), (6, 9, 3), (16, 16, 2), (5, 10, 5)):
+        for kernel, stride, dilation in ((3, 1, 1), (3, 2, 1), (5, 2, 1), (3, 1, 2), (1, 1, 1)):
+            line = (f"conv2d y x channels={outputs} kernel={kernel} stride={stride} "
+                    f"dilation={dilation} groups={groups} padding=same bias={stride - 1}")
+            yield f"{line} on {inputs}x9x8", [picture(inputs, 9, 8), line] + head("y"), 3
+
+
+def odd_kernels():
+    for height, width, stride in ((1, 3, 1), (3, 1, 2), (2, 5, 1), (1, 7, 2)):
+        line = (f"conv2d y x channels=8 kernel_height={height} kernel_width={width} "
+                f"stride={stride} padding=same")
+        yield f"{line} on 5x9x8", [picture(5, 9, 8), line] + head("y"), 3
+
+
+def image_inputs():
+    for channels, height, width in ((3, 8, 8), (1, 9, 7), (4, 6, 5)):
+        yield (f"conv2d on a channels-last image of {channels}x{height}x{width}",
+               [f"image x {channels} {height} {width}",
+                "conv2d y x channels=8 kernel=3 stride=2 padding=same"] + head("y"), 3)
+    yield ("channels-last image straight to flatten and dense", ["image x 3 5 4"] + head("x"), 3)
+    yield ("channels-last image straight to a pool",
+           ["image x 3 8 6", "max_pool y x kernel=2"] + head("y"), 3)
+    yield ("channels-last image used twice",
+           ["image x 3 8 6", "conv2d a x channels=3 kernel=3 padding=same", "add y a x"]
+           + head("y"), 3)
+
+
+def batch_norms():
+    for channels in (3, 8, 17, 64):
+        for options in ("", " momentum=0.99 epsilon=0.001"):
+            yield (f"batch_norm{options} on {channels}x5x6",
+                   [picture(channels, 5, 6), f"batch_norm y x{options}", "output y y"]
+                   + head("y"), 4)
+        yield (f"batch_norm on {channels}",
+               [f"input x f32 {channels}", "batch_norm y x", "output y y"]
+               + head("y", image=False), 12)
+
+
+def pools():
+    for kind in ("max_pool", "avg_pool"):
+        for number, (kernel, stride, padding, size) in enumerate(
+                itertools.product((2, 3), (1, 2, 3),
+                                  PADDINGS[:4] + ("padding=explicit before=1 after=0",),
+                                  ((7, 7), (8, 8), (8, 9)))):
+            channels = (3, 8, 17)[number % 3]
+            line = f"{kind} y x kernel={kernel} stride={stride} {padding}"
+            yield (f"{line} on {channels}x{size[0]}x{size[1]}",
+                   [picture(channels, *size), line, "output y y"] + head("y"), (1, 3, 4)[number % 3])
+    for channels, height, width in ((3, 7, 7), (8, 4, 4), (17, 5, 3), (64, 1, 1)):
+        yield (f"global_avg_pool on {channels}x{height}x{width}",
+               [picture(channels, height, width), "global_avg_pool y x", "output y y"]
+               + head("y"), 3)
+
+
+def element_operations():
+    for kind in ("relu", "sigmoid"):
+        for shape in ("7", "64", "3 5 5", "16 4 4"):
+            yield (f"{kind} on {shape}",
+                   [f"input x f32 {shape}", f"{kind} y x", "output y y"]
+                   + head("y", image=" " in shape), 3)
+    for shape in ("7", "3 5 5", "16 4 4"):
+        yield (f"add on {shape}",
+               [f"input x f32 {shape}", f"input z f32 {shape}", "add y x z", "output y y"]
+               + head("y", image=" " in shape), 3)
+    for shape in ("8", "3 5 5", "17 2 3"):
+        yield f"add of a value to itself on {shape}", (
+            [f"input x f32 {shape}", "sigmoid s x", "add y s s"]
+            + head("y", image=" " in shape)), 3
+    yield "flatten of 17x3x2", [picture(17, 3, 2), "flatten y x", "output y y"] + head(
+        "y", image=False), 4
+    for inputs, units, bias, batch in ((1, 1, 1, 1), (7, 5, 1, 3), (64, 32, 0, 4), (33, 17, 1, 64),
+                                       (300, 9, 0, 1)):
+        yield (f"dense units={units} bias={bias} on {inputs}",
+               [f"input x f32 {inputs}", f"dense y x units={units} bias={bias}", "output y y"]
+               + head("y", image=False), batch)
+
+
+def concats():
+    for channels in ((8, 8), (3, 5), (8, 3), (5, 8, 16), (1, 2, 3, 4), (16, 16, 16, 16), (17, 8)):
+        inputs = [f"input x{i} f32 {count} 4 5" for i, count in enumerate(channels)]
+        names = " ".join(f"x{i}" for i in range(len(channels)))
+        yield (f"concat of {channels} channels",
+               inputs + [f"concat y {names}", "output y y"] + head("y"), 3)
+        convs = [f"conv2d c{i} x{i} channels={count} kernel=3 padding=same"
+                 for i, count in enumerate(channels)]
+        names = " ".join(f"c{i}" for i in range(len(channels)))
+        yield (f"concat of convolutions to {channels} channels, then a convolution",
+               inputs + convs + [f"concat j {names}", "conv2d y j channels=8 kernel=1"]
+               + head("y"), 3)
+    yield ("concat of a value with itself and its own convolution",
+           [picture(8, 6, 6), "conv2d a x channels=8 kernel=3 padding=same", "relu r a",
+            "conv2d b r channels=5 kernel=1", "concat y r b r"] + head("y"), 3)
+    yield ("concat on 2-D values",
+           ["input x f32 5", "input z f32 3", "concat y x z"] + head("y", image=False), 3)
+
+
+def losses():
+    for classes, smoothing in ((2, 0.0), (2, 0.1), (10, 0.0), (10, 0.1), (1001, 0.1)):
+        yield (f"softmax_cross_entropy smoothing={smoothing} on {classes}",
+               [f"input x f32 {classes}", "input label i32",
+                f"softmax_cross_entropy each x label smoothing={smoothing}", "output logits x",
+                "loss each"], 5)
+    for batch in (1, 3, 64):
+        yield (f"sigmoid_cross_entropy, batch {batch}",
+               ["input x f32 6", "dense logits x units=1", "input label f32 1",
+                "sigmoid_cross_entropy each logits label", "output logits logits", "loss each"],
+               batch)
+
+
+def chain(name, lines, channels=8, size=6, batch=3, **options):
+    return name, [picture(channels, size, size)] + lines + head("y", **options), batch
+
+
+def chains():
+    """What plans fuse, and what they must not although it looks alike."""
+    for channels in (8, 5, 32):
+        conv = f"conv2d a x channels={channels} kernel=3 padding=same"
+        plain = conv + " bias=0"
+        again = f"conv2d c r channels={channels} kernel=3 padding=same bias=0"
+        width = {"channels": channels}
+        yield chain(f"conv+relu, {channels} channels", [conv, "relu y a"], **width)
+        yield chain(f"conv+sigmoid, {channels} channels", [conv, "sigmoid y a"], **width)
+        yield chain(f"conv+bn, {channels} channels", [plain, "batch_norm y a"], **width)
+        yield chain(f"conv with bias+bn, {channels} channels", [conv, "batch_norm y a"], **width)
+        yield chain(f"conv+bn+relu, {channels} channels",
+                    [plain, "batch_norm n a", "relu y n"], **width)
+        yield chain(f"bn+relu on an input, {channels} channels",
+                    ["batch_norm n x", "relu y n"], **width)
+        yield chain(f"add+relu, {channels} channels",
+                    [conv, "add s a x", "relu y s"], **width)
+        yield chain(f"bn+add+relu, {channels} channels",
+                    [plain, "batch_norm n a", "add s n x", "relu y s"], **width)
+        yield chain(f"add+relu with the batch norm second, {channels} channels",
+                    [plain, "batch_norm n a", "add s x n", "relu y s"], **width)
+        yield chain(f"sum of two batch norms+relu, {channels} channels",
+                    [plain, "batch_norm n a", "conv2d b x channels=%d kernel=1 bias=0" % channels,
+                     "batch_norm m b", "add s n m", "relu y s"], **width)
+        yield chain(f"residual block, {channels} channels",
+                    [plain, "batch_norm n a", "relu r n", again, "batch_norm m c", "add s m r",
+                     "relu y s"], **width)
+        yield chain(f"value used three times, {channels} channels",
+                    [conv, "relu r a", again, "batch_norm m c", "add s m r", "add t s r",
+                     "relu y t"], **width)
+    yield from shared_values()
+    yield from deep_chains()
+
+
+def shared_values():
+    plain = "conv2d a x channels=8 kernel=3 padding=same bias=0"
+    yield chain("conv+relu whose convolution is used elsewhere",
+                [plain, "relu r a", "add y r a"])
+    yield chain("bn+relu whose batch norm is used elsewhere",
+                [plain, "batch_norm n a", "relu r n", "add y r n"])
+    yield chain("conv+bn whose convolution is used elsewhere",
+                [plain, "batch_norm n a", "add y n a"])
+    yield chain("add+relu whose sum is used elsewhere",
+                [plain, "add s a x", "relu r s", "conv2d b r channels=8 kernel=1", "add y b s"])
+    yield chain("relu of an input that is used elsewhere", ["relu r x", "add y r x"])
+    yield chain("relu after relu", ["relu r x", "conv2d a r channels=8 kernel=1", "relu b a",
+                                    "relu y b"])
+    yield chain("one value through two convolutions and a pool, joined",
+                [plain, "relu r a", "conv2d b r channels=8 kernel=1", "max_pool p r kernel=3 "
+                 "stride=1 padding=same", "conv2d d r channels=5 kernel=3 padding=same",
+                 "concat y b p d"])
+    yield chain("an intermediate value that is also an output",
+                [plain, "batch_norm n a", "output features n", "relu y n"])
+    yield chain("value used six times",
+                ["conv2d r x channels=8 kernel=1"]
+                + [f"conv2d c{i} r channels=8 kernel={1 + 2 * (i % 2)} padding=same"
+                   for i in range(5)]
+                + ["add s c0 c1", "add t s c2", "add u t c3", "add v u c4", "add w v r",
+                   "relu y w"])
+    yield chain("input used four times",
+                ["conv2d a x channels=8 kernel=1", "sigmoid b x", "add c a b", "add d c x",
+                 "max_pool e x kernel=3 stride=1 padding=same", "add y d e"])
+    yield chain("relu with two readers, one of them a sum with what came before it",
+                ["conv2d a x channels=8 kernel=1", "batch_norm b a", "sigmoid c b", "relu d c",
+                 "add e d b", "conv2d y e channels=5 kernel=1"])
+    yield chain("max pool behind a relu with another reader",
+                ["conv2d a x channels=8 kernel=1", "relu b a", "max_pool c b kernel=2",
+                 "avg_pool d b kernel=2", "add y c d"])
+    yield chain("max pool behind conv+relu", ["conv2d a x channels=8 kernel=3 padding=same",
+                                              "relu b a", "max_pool y b kernel=3 stride=2"])
+    yield chain("max pool behind bn+relu", ["conv2d a x channels=8 kernel=3 bias=0", "batch_norm n a",
+                                            "relu b n", "max_pool y b kernel=2"], size=7)
+    yield chain("max pool with padding behind conv+relu",
+                ["conv2d a x channels=8 kernel=3", "relu b a",
+                 "max_pool y b kernel=3 stride=2 padding=same"], size=8)
+    yield chain("sum of three convolutions of one value",
+                ["conv2d a x channels=8 kernel=1", "conv2d b x channels=8 kernel=3 padding=same",
+                 "conv2d c x channels=8 kernel=5 padding=same", "add s a b", "add t s c",
+                 "relu y t"])
+
+
+    yield from views()
+
+
+def views():
+    """A flattened picture is the picture's memory under another shape: whoever works in place on
+    one must not spoil the other."""
+    conv = "conv2d a x channels=8 kernel=3 padding=same"
+    for operation in ("relu", "sigmoid"):
+        yield chain(f"{operation} of a flattened picture that is used elsewhere",
+                    [conv, "flatten f a", f"{operation} r f", "dense g r units=5",
+                     "global_avg_pool q a", "flatten p q", "concat y g p"], image=False)
+        yield chain(f"{operation} of a flattened input that is used elsewhere",
+                    ["flatten f x", f"{operation} r f", "dense g r units=5",
+                     "global_avg_pool q x", "flatten p q", "concat y g p"], image=False)
+        yield chain(f"picture flattened first, {operation} later",
+                    [conv, "flatten f a", f"{operation} r a", "global_avg_pool q r",
+                     "flatten p q",
+                     "dense g f units=5", "concat y g p"], image=False)
+    yield chain("flattened picture used by two dense layers",
+                [conv, "relu r a", "flatten f r", "dense g f units=5", "dense h f units=5",
+                 "add y g h"], image=False)
+    yield chain("flattened picture that is also an output",
+                [conv, "relu r a", "flatten f r", "output features f", "dense y f units=5"],
+                image=False)
+    yield chain("picture flattened twice",
+                [conv, "flatten f a", "flatten g a", "dense h f units=5", "dense i g units=5",
+                 "add y h i"], image=False)
+
+
+def deep_chains():
+    yield chain("pool between convolutions",
+                ["conv2d a x channels=16 kernel=3 padding=same", "relu r a",
+                 "max_pool p r kernel=2", "conv2d b p channels=17 kernel=3 padding=same",
+                 "relu q b", "avg_pool y q kernel=3 stride=1 padding=same"], channels=3, size=8)
+    yield chain("strided residual block with a projection",
+                ["conv2d p x channels=16 kernel=1 stride=2 bias=0", "batch_norm q p",
+                 "conv2d a x channels=8 kernel=1 bias=0", "batch_norm b a", "relu c b",
+                 "conv2d d c channels=8 kernel=3 stride=2 padding=explicit before=1 after=1 bias=0",
+                 "batch_norm e d", "relu f e", "conv2d g f channels=16 kernel=1 bias=0",
+                 "batch_norm h g", "add s h q", "relu y s"], size=8)
+    yield chain("two residual blocks in a row",
+                ["conv2d a x channels=8 kernel=3 padding=same bias=0", "batch_norm b a", "relu c b",
+                 "conv2d d c channels=8 kernel=3 padding=same bias=0", "batch_norm e d",
+                 "add f e c", "relu g f", "conv2d h g channels=8 kernel=3 padding=same bias=0",
+                 "batch_norm i h", "add j i g", "relu y j"])
+    name, lines, batch = chain("conv, global pool, dense",
+                               ["conv2d a x channels=16 kernel=3 padding=same bias=0",
+                                "batch_norm b a", "relu c b", "global_avg_pool y c"])
+    yield name, lines, batch
+    yield ("dense, batch norm, relu, dense",
+           ["input x f32 20", "dense a x units=12 bias=0", "batch_norm b a", "relu c b",
+            "dense d c units=9", "sigmoid y d"] + head("y", image=False), 8)
+
+
+def all_cases():
+    for group in (convolutions, grouped_convolutions, odd_kernels, image_inputs, batch_norms, pools,
+                  element_operations, concats, losses, chains):
+        yield from group()

@@ -1,0 +1,374 @@
+#!/usr/bin/python3
+"""Compares lockstep with PyTorch: draws networks and numbers, lets run_case compute them, and
+looks at every output, loss, gradient and running statistic.
+
+usage: check.py RUN_CASE [--only TEXT] [--list] [--worst]
+
+One line per failure with both values; the last line is "N passed, N failed"."""
+import argparse
+import gzip
+import math
+import multiprocessing
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+import numpy
+import torch
+
+import cases
+import networks
+import oracle
+import tensor_file
+
+ALL_PASSES = ("train", "train_unfused", "evaluate", "evaluate_unfused", "serve", "serve_unfused",
+              "serve_alone", "evaluate_alone")
+# A sum of n products in single precision is off by about sqrt(n) * 2^-24 of its size; four of these
+# allow for cancellation, and each operation on the way adds its share.
+ROUNDING = 4 * 2.0 ** -24
+# No relu input and no tie of a max pool may be nearer to its kink than this, relative to the
+# largest: on the other side the gradient is another, and rightly so.
+KINK = 3e-5
+
+
+class Case:
+    """A network, its numbers, and what should come out."""
+
+    def __init__(self, name, text, batch, network, seed, passes=ALL_PASSES, tolerances=None):
+        self.name, self.text, self.batch, self.network = name, text, batch, network
+        self.seed, self.passes = seed, passes
+        self.tolerances = tolerances    # by kind of result; None: from the operations' lengths
+        self.small = tolerances is None
+        self.threads = 0
+        self.cost = 0
+
+    def prepare(self):
+        """Draws numbers until no kink is near; gives (tensors of the case file, expected)."""
+        for attempt in range(50):
+            self.parameters = oracle.Parameters(self.seed + 1000 * attempt)
+            inputs = self.draw_inputs(numpy.random.RandomState(self.seed + 1000 * attempt + 1))
+            train = oracle.Expected(self.network, self.parameters, inputs, True, self.small)
+            if not self.small or train.walk.kink > KINK:
+                break
+        else:
+            raise RuntimeError(f"{self.name}: no numbers away from the kinks")
+        evaluate = oracle.Expected(self.network, self.parameters, inputs, False)
+        if self.small:
+            walk = train.walk
+            self.tolerances = {"": max(4e-6, ROUNDING * math.sqrt(walk.longest) * walk.depth)}
+        tensors = {f"input/{name}": array for name, array in inputs.items()}
+        for number, array in enumerate(self.parameters.plain):
+            tensors[f"parameter/{number}"] = array
+        return tensors, {"train": train.arrays, "evaluate": evaluate.arrays}
+
+    def draw_inputs(self, random):
+        inputs, classes = {}, count_classes(self.text)
+        for line in self.text.splitlines():
+            word, *rest = line.split()
+            if word == "image":
+                channels, height, width = map(int, rest[1:4])
+                inputs["image"] = normal(random, (self.batch, height, width, channels))
+            elif word == "input" and rest[1] == "i32":
+                shape = (self.batch, *map(int, rest[2:]))
+                inputs[rest[0]] = random.randint(0, classes, shape).astype(numpy.int32)
+            elif word == "input" and rest[0] == "label":
+                shape = (self.batch, *map(int, rest[2:]))
+                inputs[rest[0]] = random.randint(0, 2, shape).astype(numpy.float32)
+            elif word == "input":
+                inputs[rest[0]] = normal(random, (self.batch, *map(int, rest[2:])))
+        return inputs
+
+    def notes(self):
+        return {"network": self.text, "batch": self.batch, "passes": ",".join(self.passes),
+                "threads": self.threads}
+
+    def compare(self, expected, actual):
+        """Failures as lines of text, and the worst error in units of its tolerance."""
+        failures, worst = [], 0.0
+        for name in self.passes:
+            wanted = expected["train" if name.startswith("train") else "evaluate"]
+            largest = largest_gradient(wanted)
+            for key, value in wanted.items():
+                if name.startswith("serve") and key == "loss":
+                    continue
+                if key.startswith("input_gradient/label"):
+                    continue
+                ratio, line = self.compare_one(f"{name}/{key}", value, actual, largest)
+                worst = max(worst, ratio)
+                if line:
+                    failures.append(line)
+        return failures, worst
+
+    def compare_one(self, key, wanted, actual, largest):
+        got = actual.get(key)
+        if got is None:
+            return math.inf, f"{key} is missing"
+        if key.endswith("input_gradient/image"):
+            wanted = wanted.transpose(0, 3, 1, 2)       # logical, though the image is stored N, H, W, C
+        if got.shape != wanted.shape:
+            return math.inf, f"{key}: shape {list(got.shape)}, expected {list(wanted.shape)}"
+        tolerance = self.tolerance(key)
+        scale = numpy.abs(wanted).max()
+        if "gradient/" in key and self.small:
+            # The gradient of a bias before batch norm is a sum that cancels to nothing; what is
+            # left over is to be measured by what went into it.
+            scale = max(scale, 0.05 * largest)
+        apart = numpy.abs(got.astype(numpy.float64) - wanted)
+        at = numpy.unravel_index(numpy.nanargmax(numpy.where(numpy.isnan(apart), math.inf, apart)),
+                                 apart.shape)
+        error = apart[at] / scale if scale > 0 else apart[at]
+        if error <= tolerance:
+            return error / tolerance, None
+        place = "[" + ", ".join(map(str, at)) + "]"
+        return error / tolerance, (f"{key}{place}: {got[at]:.9g}, expected {wanted[at]:.9g}, "
+                                   f"off by {error:.3g} of the largest, allowed {tolerance:.3g}")
+
+    def tolerance(self, key):
+        for kind, value in self.tolerances.items():
+            if kind and f"/{kind}" in key:
+                return value
+        return self.tolerances[""]
+
+
+class ModelCase(Case):
+    """One of lockstep's own networks against its second writing in networks.py."""
+
+    def __init__(self, model, size, channels, batch, classes, passes, tolerances, cost):
+        name = f"{model} at {size}x{size}, batch {batch}, {classes} classes"
+        text = f"model {model} classes={classes} image_size={size}"
+        super().__init__(name, text, batch, networks.NETWORKS[model](classes), 7, passes,
+                         tolerances)
+        self.shape, self.classes, self.cost = (batch, size, size, channels), classes, cost
+
+    def draw_inputs(self, random):
+        return {"image": normal(random, self.shape),
+                "label": random.randint(0, self.classes, self.batch).astype(numpy.int32)}
+
+
+class CurveCase(Case):
+    """Fifty steps on MNIST, from the same weights with the same batches."""
+
+    STEPS = 50
+
+    def __init__(self, optimizer, rate, batch, data):
+        name = f"{self.STEPS} steps of mnist_custom by {optimizer}, batch {batch}"
+        super().__init__(name, "model mnist_custom", batch, networks.mnist_custom(10), 11,
+                         ("curve",), {"": 0.01})
+        self.optimizer, self.rate, self.data, self.cost = optimizer, rate, data, batch
+
+    def prepare(self):
+        images, labels = self.data
+        random = numpy.random.RandomState(self.seed)
+        order = random.permutation(len(labels))[:self.STEPS * self.batch]
+        images = images[order].astype(numpy.float32).reshape(self.STEPS, self.batch, 28, 28, 1)
+        inputs = {"image": images / numpy.float32(255),
+                  "label": labels[order].astype(numpy.int32).reshape(self.STEPS, self.batch)}
+        parameters = oracle.Parameters(self.seed, torch.float32)
+        losses = self.train(parameters, inputs)
+        tensors = {f"input/{name}": array for name, array in inputs.items()}
+        for number, array in enumerate(parameters.plain):
+            tensors[f"parameter/{number}"] = array
+        return tensors, {"evaluate": {"losses": losses}}
+
+    def train(self, parameters, inputs):
+        optimizer, losses = None, []
+        for step in range(self.STEPS):
+            leaves = {name: torch.tensor(array[step]) for name, array in inputs.items()}
+            _, loss = self.network(leaves, oracle.Walk(parameters, True))
+            if optimizer is None:
+                kind = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[self.optimizer]
+                optimizer = kind(parameters.tensors, lr=self.rate)
+            optimizer.zero_grad()
+            loss.mean().backward()
+            optimizer.step()
+            losses.append(float(loss.mean()))
+        return numpy.array(losses)
+
+    def notes(self):
+        return {**super().notes(), "steps": self.STEPS, "optimizer": self.optimizer,
+                "rate": self.rate, "epsilon": 1e-8}
+
+    def compare_one(self, key, wanted, actual, largest):
+        """Each step's loss; one below a tenth of the mean is measured by that."""
+        got = actual.get(key)
+        if got is None:
+            return math.inf, f"{key} is missing"
+        scale = numpy.maximum(wanted, 0.1 * wanted.mean())
+        error = numpy.abs(got - wanted) / scale
+        step = int(numpy.nanargmax(numpy.where(numpy.isnan(error), math.inf, error)))
+        ratio = error[step] / 0.01
+        line = f"{key}[{step}]: {got[step]:.6g}, PyTorch's {wanted[step]:.6g}, more than 1 % apart"
+        return ratio, None if ratio <= 1 else line
+
+
+def normal(random, shape):
+    return random.standard_normal(shape).astype(numpy.float32)
+
+
+def count_classes(text):
+    """How many labels there are: the width of what the softmax gets."""
+    for line in text.splitlines():
+        words = line.split()
+        if words[0] == "softmax_cross_entropy" and words[2] == "x":
+            return int(text.split()[3])
+    return cases.CLASSES
+
+
+def largest_gradient(wanted):
+    return max((numpy.abs(value).max() for key, value in wanted.items() if "gradient/" in key),
+               default=0.0)
+
+
+def read_idx(path):
+    with gzip.open(path) as file:
+        data = file.read()
+    dims = data[3]
+    shape = struct.unpack(f">{dims}I", data[4:4 + 4 * dims])
+    return numpy.frombuffer(data, numpy.uint8, offset=4 + 4 * dims).reshape(shape)
+
+
+def mnist():
+    """(images, labels), or None where the files are absent."""
+    folder = os.path.join(os.environ.get("LOCKSTEP_DATA", "../shared/data"), "mnist")
+    try:
+        return (read_idx(os.path.join(folder, "train-images-idx3-ubyte.gz")),
+                read_idx(os.path.join(folder, "train-labels-idx1-ubyte.gz")))
+    except FileNotFoundError:
+        return None
+
+
+def model_cases():
+    most = ("train", "evaluate", "serve")
+    # Single precision against double, largest difference of each tensor relative to its largest
+    # element. Deep networks round once per layer, and a tie in a max pool that rounding decides
+    # sends a gradient to the pixel beside.
+    shallow = {"output": 2e-5, "loss": 2e-5, "gradient": 1e-4, "": 1e-4}
+    deep = {"output": 2e-5, "loss": 2e-5, "gradient": 5e-4, "": 1e-4}
+    yield ModelCase("vgg16", 224, 3, 1, 5, ("train",), deep, 100)
+    yield ModelCase("resnet50", 224, 3, 2, 5, most, deep, 80)
+    yield ModelCase("resnet50", 64, 3, 2, 7, ALL_PASSES, deep, 20)
+    yield ModelCase("vgg16", 64, 3, 2, 7, most, deep, 20)
+    yield ModelCase("vgg16", 32, 3, 3, 10, ALL_PASSES, deep, 10)
+    for model in ("mnist_keras", "mnist_custom"):
+        for batch in (1, 3, 64):
+            yield ModelCase(model, 28, 1, batch, 10, ALL_PASSES, shallow, 5)
+
+
+def all_cases(data):
+    yield from model_cases()
+    if data:
+        for optimizer, rate in (("sgd", 0.02), ("adam", 1e-3)):
+            for batch in (64, 3, 1):
+                yield CurveCase(optimizer, rate, batch, data)
+    for number, (name, lines, batch) in enumerate(cases.all_cases()):
+        text = "\n".join(lines)
+        case = Case(name, text, batch, lambda inputs, walk, text=text: oracle.run_lines(
+            text, inputs, walk), number)
+        case.threads = number % 3       # all there are, one, two
+        yield case
+
+
+def run_program(program, folder, count):
+    """Runs cases 0..count-1 of a folder; a crash loses one case, not those behind it. Gives the
+    message of each case that has no result."""
+    messages, first = {}, 0
+    while first < count:
+        pairs = [os.path.join(folder, f"{number}.{kind}") for number in range(first, count)
+                 for kind in ("case", "result")]
+        done = subprocess.run([program] + pairs, capture_output=True, text=True)
+        number = first - 1
+        for line in done.stdout.splitlines():
+            if line.startswith("failed: "):
+                messages[number] = line
+            else:
+                number += 1
+        if done.returncode in (0, 1) and number == count - 1:
+            break
+        last = done.stderr.strip().splitlines()[-1:] or [""]
+        messages[number] = f"run_case ended with status {done.returncode} {last[0]}"
+        first = max(number, first) + 1
+    return messages
+
+
+def check_group(program, group):
+    """(name, failures, worst) of each case. Runs in a process of its own."""
+    torch.set_num_threads(1)
+    folder = tempfile.mkdtemp(prefix="lockstep-reference-")
+    try:
+        expected = []
+        for number, case in enumerate(group):
+            tensors, wanted = case.prepare()
+            tensor_file.write(os.path.join(folder, f"{number}.case"), tensors, case.notes())
+            expected.append(wanted)
+        messages = run_program(program, folder, len(group))
+        return [judge(case, expected[number], folder, number, messages)
+                for number, case in enumerate(group)]
+    finally:
+        shutil.rmtree(folder)
+
+
+def judge(case, expected, folder, number, messages):
+    if number in messages:
+        return case.name, [messages[number]], math.inf
+    actual = tensor_file.read(os.path.join(folder, f"{number}.result"))
+    failures, worst = case.compare(expected, actual)
+    return case.name, failures, worst
+
+
+def check_numbered(arguments):
+    program, numbers = arguments
+    return check_group(program, [CASES[number] for number in numbers])
+
+
+def group_cases(chosen):
+    """Numbers of cases to run together: large ones alone and first, small ones by the dozen."""
+    large = sorted((number for number in range(len(chosen)) if chosen[number].cost),
+                   key=lambda number: -chosen[number].cost)
+    small = [number for number in range(len(chosen)) if not chosen[number].cost]
+    return [[number] for number in large] + [small[i:i + 24] for i in range(0, len(small), 24)]
+
+
+CASES = []      # set before the workers fork, so that they have it too
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("program")
+    parser.add_argument("--only", default="", help="cases whose name has this in it")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--worst", action="store_true", help="print each case's worst error")
+    arguments = parser.parse_args()
+    data = mnist()
+    if not data:
+        if os.environ.get("LOCKSTEP_REQUIRE_DATA") == "1":
+            sys.exit("mnist: no files, and LOCKSTEP_REQUIRE_DATA=1 asks for them")
+        print("6 cases skipped: no MNIST files (LOCKSTEP_DATA says where data is)")
+    CASES.extend(case for case in all_cases(data) if arguments.only in case.name)
+    if arguments.list:
+        print("\n".join(case.name for case in CASES))
+        return 0
+    return run_all(arguments)
+
+
+def run_all(arguments):
+    passed = failed = 0
+    work = [(arguments.program, numbers) for numbers in group_cases(CASES)]
+    with multiprocessing.Pool(min(2, os.cpu_count() or 1)) as pool:
+        for results in pool.imap_unordered(check_numbered, work):
+            for name, failures, worst in results:
+                if arguments.worst:
+                    print(f"{worst:8.3f} of the tolerance: {name}")
+                for line in failures:
+                    print(f"{name}: {line}")
+                passed += not failures
+                failed += bool(failures)
+                sys.stdout.flush()
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

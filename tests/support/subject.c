@@ -1,0 +1,132 @@
+#include "support/subject.h"
+
+#include "base/arena.h"
+#include "support/network_text.h"
+#include "support/test.h"
+#include "tensor/random.h"
+
+static struct tensor draw(struct subject *subject, const struct value *value, int batch,
+                          uint64_t seed)
+{
+    struct error err = {0};
+    struct tensor tensor;
+    struct shape shape = shape_with_batch(value->shape, batch);
+    if (value->channels_last && shape.ndim == 4) {
+        struct shape logical = shape; /* [N, C, H, W] */
+        shape.dim[1] = logical.dim[2];
+        shape.dim[2] = logical.dim[3];
+        shape.dim[3] = logical.dim[1];
+    }
+    ASSERT_OK(tensor_create(subject->arena, value->dtype, shape, &tensor, &err), err);
+    struct random random = {random_key_text(seed, value->name), 0};
+    bool label = strcmp(value->name, "label") == 0 || value->dtype != DTYPE_F32;
+    for (int64_t i = 0; i < shape_count(&shape); i++) {
+        float number = label ? (float)random_below(&random, 2) : random_normal(&random);
+        if (value->dtype == DTYPE_F32)
+            ((float *)tensor.data)[i] = number;
+        else if (value->dtype == DTYPE_I32)
+            ((int32_t *)tensor.data)[i] = (int32_t)number;
+        else
+            FAIL("input %s: a type this test cannot draw", value->name);
+    }
+    return tensor;
+}
+
+void subject_draw_inputs(struct subject *subject, const struct plan *plan, uint64_t seed,
+                         struct tensor *inputs)
+{
+    for (int i = 0; i < plan_input_count(plan); i++) {
+        value_id id = graph_find_input(subject->graph, plan_input_name(plan, i));
+        ASSERT_INT(id, >=, 0);
+        inputs[i] = draw(subject, graph_value(subject->graph, id), plan_batch(plan), seed);
+    }
+}
+
+struct subject subject_open_graph(struct graph *graph, struct plan_options options, uint64_t seed)
+{
+    struct error err = {0};
+    struct subject subject = {.arena = arena_create(), .graph = graph};
+    ASSERT_TRUE(subject.arena != NULL);
+    ASSERT_OK(params_create(graph, 0, NULL, &subject.params, &err), err);
+    ASSERT_OK(plan_create(graph, subject.params, &options, &subject.plan, &err), err);
+    ASSERT_OK(params_initialize(subject.params, seed, &err), err);
+    ASSERT_OK(plan_refresh_weights(subject.plan, &err), err);
+    plan_set_random(subject.plan, seed, 1);
+    subject_draw_inputs(&subject, subject.plan, seed, subject.inputs);
+    return subject;
+}
+
+struct subject subject_open(const char *text, struct plan_options options, uint64_t seed)
+{
+    struct error err = {0};
+    struct graph *graph;
+    ASSERT_OK(network_from_text(text, &graph, &err), err);
+    return subject_open_graph(graph, options, seed);
+}
+
+void subject_close(struct subject *subject)
+{
+    plan_destroy(subject->plan);
+    params_destroy(subject->params);
+    graph_destroy(subject->graph);
+    arena_destroy(subject->arena);
+    *subject = (struct subject){0};
+}
+
+struct plan *subject_plan(struct subject *subject, struct plan_options options)
+{
+    struct error err = {0};
+    struct plan *plan;
+    ASSERT_OK(plan_create(subject->graph, subject->params, &options, &plan, &err), err);
+    return plan;
+}
+
+double subject_loss(struct subject *subject)
+{
+    plan_forward(subject->plan, subject->inputs, subject->outputs);
+    int last = plan_output_count(subject->plan) - 1;
+    ASSERT_TEXT(plan_output_name(subject->plan, last), "loss");
+    const float *losses = subject->outputs[last].data;
+    double sum = 0;
+    for (int i = 0; i < plan_batch(subject->plan); i++)
+        sum += losses[i];
+    return sum / plan_batch(subject->plan);
+}
+
+double subject_gradients(struct subject *subject)
+{
+    double loss = subject_loss(subject);
+    plan_backward(subject->plan, 1.0f / (float)plan_batch(subject->plan), NULL, NULL);
+    return loss;
+}
+
+static struct tensor make_tensor(struct subject *subject, int index)
+{
+    struct error err = {0};
+    struct tensor tensor;
+    struct param_range range = params_range(subject->params, index);
+    ASSERT_OK(tensor_create(subject->arena, DTYPE_F32, range.shape, &tensor, &err), err);
+    return tensor;
+}
+
+struct tensor subject_read(struct subject *subject, int index)
+{
+    struct error err = {0};
+    struct tensor tensor = make_tensor(subject, index);
+    ASSERT_OK(params_read(subject->params, index, &tensor, &err), err);
+    return tensor;
+}
+
+struct tensor subject_read_gradient(struct subject *subject, int index)
+{
+    struct error err = {0};
+    struct tensor tensor = make_tensor(subject, index);
+    ASSERT_OK(params_read_gradient(subject->params, index, &tensor, &err), err);
+    return tensor;
+}
+
+void subject_write(struct subject *subject, int index, struct tensor tensor)
+{
+    struct error err = {0};
+    ASSERT_OK(params_write(subject->params, index, &tensor, &err), err);
+}

@@ -1,0 +1,398 @@
+/* Promises of the planner: kernels and layouts that do not fall behind, memory, determinism,
+ * buckets, and that fusing changes nothing. What is computed is tests/reference's business. */
+#include <math.h>
+
+#include "base/arena.h"
+#include "base/memory.h"
+#include "base/strbuf.h"
+#include "models/registry.h"
+#include "support/network_text.h"
+#include "support/subject.h"
+#include "support/test.h"
+#include "tensor/compare.h"
+#include "tensor/random.h"
+
+static const char *const small_models[] = {
+    "model resnet50 classes=5 image_size=64",
+    "model vgg16 classes=5 image_size=32",
+    "model mnist_keras",
+    "model mnist_custom",
+};
+enum { SMALL_MODELS = sizeof small_models / sizeof small_models[0] };
+
+static const struct plan_options train = {.mode = PLAN_TRAIN, .batch = 2, .threads = 2};
+
+TEST(plan, tests_know_every_model)
+{
+    for (const struct model *const *model = model_list(); *model; model++) {
+        bool found = false;
+        for (int i = 0; i < SMALL_MODELS; i++)
+            found |= strstr(small_models[i], (*model)->name) != NULL;
+        if (!found)
+            FAIL("%s is missing from small_models", (*model)->name);
+    }
+}
+
+/* Kernels ------------------------------------------------------------------------------------- */
+
+static const enum plan_mode modes[] = {PLAN_TRAIN, PLAN_EVALUATE, PLAN_SERVE};
+
+/* "ref" as a word of its own: "ref:any", "gemm_ref", but not "prefetch". */
+static bool is_reference(const char *kernel)
+{
+    for (const char *at = strstr(kernel, "ref"); at; at = strstr(at + 1, "ref")) {
+        bool starts = at == kernel || !((at[-1] | 32) >= 'a' && (at[-1] | 32) <= 'z');
+        bool ends = !((at[3] | 32) >= 'a' && (at[3] | 32) <= 'z');
+        if (starts && ends)
+            return true;
+    }
+    return false;
+}
+
+static void check_kernels(struct subject *subject, struct plan_options options, const char *model)
+{
+    struct plan *plan = subject_plan(subject, options);
+    for (int i = 0; i < plan_step_count(plan); i++) {
+        struct plan_step_info step = plan_step(plan, i);
+        ASSERT_TRUE(step.kernel && step.kernel[0]);
+        if (is_reference(step.kernel))
+            FAIL("%s, mode %d: %s %s runs the reference kernel %s", model, (int)options.mode,
+                 step.node, step.pass, step.kernel);
+    }
+    plan_destroy(plan);
+}
+
+TEST(plan, gives_no_model_a_reference_kernel)
+{
+    for (int i = 0; i < SMALL_MODELS; i++) {
+        struct subject subject = subject_open(small_models[i], train, 1);
+        for (int m = 0; m < 3; m++) {
+            struct plan_options options = train;
+            options.mode = modes[m];
+            check_kernels(&subject, options, small_models[i]);
+        }
+        subject_close(&subject);
+    }
+}
+
+/* Memory -------------------------------------------------------------------------------------- */
+
+static void train_step(struct subject *subject, float rate)
+{
+    subject_gradients(subject);
+    plan_commit_statistics(subject->plan);
+    float *weights = params_weights(subject->params);
+    const float *gradients = params_gradients(subject->params);
+    for (size_t i = 0; i < params_elements(subject->params); i++)
+        weights[i] -= rate * gradients[i];
+}
+
+TEST(plan, allocates_nothing_after_the_first_step)
+{
+    for (int i = 0; i < SMALL_MODELS; i++) {
+        struct subject subject = subject_open(small_models[i], train, 1);
+        train_step(&subject, 0);
+        uint64_t before = memory_allocation_count();
+        for (int step = 0; step < 2; step++)
+            train_step(&subject, 0);
+        ASSERT_INT(memory_allocation_count() - before, ==, 0);
+        subject_close(&subject);
+    }
+}
+
+/* Determinism --------------------------------------------------------------------------------- */
+
+TEST(plan, gives_the_same_bits_for_the_same_seed_and_threads)
+{
+    for (int i = 0; i < SMALL_MODELS; i++) {
+        struct subject one = subject_open(small_models[i], train, 3);
+        struct subject two = subject_open(small_models[i], train, 3);
+        for (int step = 0; step < 2; step++) {
+            train_step(&one, 1e-3f);
+            train_step(&two, 1e-3f);
+        }
+        ASSERT_BYTES(params_weights(one.params), params_weights(two.params),
+                     params_elements(one.params) * sizeof(float));
+        ASSERT_BYTES(params_statistics(one.params), params_statistics(two.params),
+                     params_statistic_elements(one.params) * sizeof(float));
+        subject_close(&one);
+        subject_close(&two);
+    }
+}
+
+/* Buckets ------------------------------------------------------------------------------------- */
+
+struct seen {
+    float *first_expected; /* where the next bucket must begin */
+    int count;
+    float *snapshot; /* gradients as they were when their bucket was called final */
+    const float *slab;
+};
+
+static void see_bucket(void *context, int bucket, float *first, size_t count)
+{
+    struct seen *seen = context;
+    ASSERT_INT(bucket, ==, seen->count);
+    ASSERT_INT(first - seen->slab, ==, seen->first_expected - seen->slab);
+    ASSERT_INT(count, >, 0);
+    memcpy(seen->snapshot + (first - seen->slab), first, count * sizeof(float));
+    seen->first_expected = first + count;
+    seen->count++;
+}
+
+/* Gaps between parameters are nobody's; inside a range, padding included, all is written. */
+static void check_all_written(struct subject *subject)
+{
+    const float *slab = params_gradients(subject->params);
+    for (int i = 0; i < params_count(subject->params); i++) {
+        struct param_range range = params_range(subject->params, i);
+        if (!(range.flags & PARAM_TRAINABLE))
+            continue;
+        for (size_t at = range.first; at < range.first + range.count; at++)
+            if (!(fabsf(slab[at]) < 1e30f))
+                FAIL("%s: element %zu of its gradient was not written", range.name,
+                     at - range.first);
+    }
+}
+
+static int check_buckets(const char *text, size_t bucket_bytes)
+{
+    struct plan_options options = train;
+    options.bucket_bytes = bucket_bytes;
+    struct subject subject = subject_open(text, options, 4);
+    size_t count = params_elements(subject.params);
+    float *slab = params_gradients(subject.params);
+    struct seen seen = {.first_expected = slab, .slab = slab};
+    seen.snapshot = arena_take(subject.arena, count * sizeof(float));
+    memset(slab, 0x7f, count * sizeof(float)); /* large numbers: an old value would show */
+    subject_loss(&subject);
+    plan_backward(subject.plan, 0.5f, see_bucket, &seen);
+    ASSERT_INT(seen.count, ==, plan_bucket_count(subject.plan));
+    ASSERT_INT(seen.first_expected - slab, ==, count);
+    ASSERT_BYTES(seen.snapshot, slab, count * sizeof(float));
+    check_all_written(&subject);
+    subject_close(&subject);
+    return seen.count;
+}
+
+TEST(plan, calls_each_bucket_once_in_order_when_it_is_final)
+{
+    for (int i = 0; i < SMALL_MODELS; i++) {
+        ASSERT_INT(check_buckets(small_models[i], 0), ==, 1);
+        ASSERT_INT(check_buckets(small_models[i], (size_t)1 << 16), >, 1);
+        ASSERT_INT(check_buckets(small_models[i], 1), >, 1);
+    }
+}
+
+TEST(plan, puts_every_trainable_parameter_into_the_slab_once)
+{
+    for (int m = 0; m < SMALL_MODELS; m++) {
+        struct subject subject = subject_open(small_models[m], train, 1);
+        unsigned char *used = arena_take(subject.arena, params_elements(subject.params));
+        for (int i = 0; i < params_count(subject.params); i++) {
+            struct param_range range = params_range(subject.params, i);
+            if (range.flags & PARAM_STATISTIC)
+                continue;
+            ASSERT_INT(range.count, >=, shape_count(&range.shape));
+            ASSERT_INT(range.first + range.count, <=, params_elements(subject.params));
+            for (size_t at = range.first; at < range.first + range.count; at++)
+                ASSERT_INT(used[at]++, ==, 0);
+        }
+        subject_close(&subject);
+    }
+}
+
+/* Fusing -------------------------------------------------------------------------------------- */
+
+static void compare_tensors(const char *what, const char *name, struct tensor a, struct tensor b,
+                            double tolerance)
+{
+    struct difference apart = compare_floats(a.data, b.data, (size_t)shape_count(&a.shape));
+    if (apart.not_finite > 0 || apart.relative > tolerance)
+        FAIL("%s %s: fused %.9g, unfused %.9g, off by %.3g of the largest", what, name,
+             (double)((float *)a.data)[apart.index], (double)((float *)b.data)[apart.index],
+             apart.relative);
+}
+
+TEST(plan, computes_the_same_fused_and_unfused)
+{
+    for (int m = 0; m < SMALL_MODELS; m++) {
+        struct plan_options options = train;
+        struct subject fused = subject_open(small_models[m], options, 6);
+        options.unfused = true;
+        struct subject unfused = subject_open(small_models[m], options, 6);
+        ASSERT_NEAR(subject_gradients(&fused), subject_gradients(&unfused), 1e-5, 1e-3);
+        for (int i = 0; i < params_count(fused.params); i++) {
+            if (!(params_range(fused.params, i).flags & PARAM_TRAINABLE))
+                continue;
+            const char *name = params_name(fused.params, i);
+            int other = params_find(unfused.params, name);
+            compare_tensors(small_models[m], name, subject_read_gradient(&fused, i),
+                            subject_read_gradient(&unfused, other), 1e-3);
+        }
+        subject_close(&fused);
+        subject_close(&unfused);
+    }
+}
+
+/* Fingerprints -------------------------------------------------------------------------------- */
+
+static uint64_t fingerprint(const char *text, struct plan_options options)
+{
+    struct subject subject = subject_open(text, options, 1);
+    uint64_t result = plan_fingerprint(subject.plan);
+    subject_close(&subject);
+    return result;
+}
+
+TEST(plan, has_the_fingerprint_of_its_equals_only)
+{
+    struct plan_options other_buckets = train;
+    other_buckets.bucket_bytes = 1 << 16;
+    for (int i = 0; i < SMALL_MODELS; i++) {
+        uint64_t one = fingerprint(small_models[i], train);
+        ASSERT_TRUE(one == fingerprint(small_models[i], train));
+        ASSERT_TRUE(one != fingerprint(small_models[i], other_buckets));
+        ASSERT_TRUE(one != fingerprint(small_models[(i + 1) % SMALL_MODELS], train));
+    }
+    ASSERT_TRUE(fingerprint("model mnist_custom classes=10", train) !=
+                fingerprint("model mnist_custom classes=11", train));
+}
+
+/* Parameters ---------------------------------------------------------------------------------- */
+
+TEST(params, come_back_as_they_were_written)
+{
+    for (int m = 0; m < SMALL_MODELS; m++) {
+        struct subject subject = subject_open(small_models[m], train, 1);
+        for (int i = 0; i < params_count(subject.params); i++) {
+            struct tensor tensor = subject_read(&subject, i);
+            size_t count = (size_t)shape_count(&tensor.shape);
+            random_fill_normal((uint64_t)i, 1.0f, tensor.data, count);
+            subject_write(&subject, i, tensor);
+        }
+        for (int i = 0; i < params_count(subject.params); i++) {
+            struct tensor tensor = subject_read(&subject, i), expected = subject_read(&subject, i);
+            size_t count = (size_t)shape_count(&tensor.shape);
+            random_fill_normal((uint64_t)i, 1.0f, expected.data, count);
+            ASSERT_BYTES(tensor.data, expected.data, count * sizeof(float));
+        }
+        subject_close(&subject);
+    }
+}
+
+/* Sum of all numbers in the slab; equal to the plain tensors' when all padding is zero. */
+TEST(params, keep_the_padding_of_blocked_layouts_zero)
+{
+    const char *odd = "input x f32 3 8 8\ninput label i32\n"
+                      "conv2d a x channels=5 kernel=3 padding=same\nrelu b a\n"
+                      "conv2d c b channels=17 kernel=3 padding=same\nbatch_norm d c\nrelu e d\n"
+                      "flatten f e\ndense logits f units=3\n"
+                      "softmax_cross_entropy each logits label\nloss each\n";
+    struct subject subject = subject_open(odd, train, 2);
+    for (int step = 0; step < 3; step++)
+        train_step(&subject, 0.1f);
+    double slab = 0, plain = 0;
+    for (size_t i = 0; i < params_elements(subject.params); i++)
+        slab += fabs(params_weights(subject.params)[i]);
+    for (int i = 0; i < params_count(subject.params); i++) {
+        if (!(params_range(subject.params, i).flags & PARAM_TRAINABLE))
+            continue;
+        struct tensor tensor = subject_read(&subject, i);
+        for (int64_t k = 0; k < shape_count(&tensor.shape); k++)
+            plain += fabs(((float *)tensor.data)[k]);
+    }
+    ASSERT_NEAR(slab, plain, 1e-12, 0);
+    subject_close(&subject);
+}
+
+TEST(params, refuse_a_tensor_of_another_shape)
+{
+    struct error err;
+    struct subject subject = subject_open("model mnist_custom", train, 1);
+    struct tensor tensor = subject_read(&subject, 0);
+    tensor.shape.dim[0]++;
+    ASSERT_FAILS(params_write(subject.params, 0, &tensor, &err), err, ERROR_FORMAT, "");
+    ASSERT_FAILS(params_read(subject.params, 0, &tensor, &err), err, ERROR_FORMAT, "");
+    subject_close(&subject);
+}
+
+TEST(params, are_drawn_alike_whatever_the_layout)
+{
+    struct plan_options unfused = train, serve = train;
+    unfused.unfused = true;
+    unfused.threads = 1;
+    serve.mode = PLAN_SERVE;
+    struct subject one = subject_open(small_models[0], train, 9);
+    struct subject others[] = {subject_open(small_models[0], unfused, 9),
+                               subject_open(small_models[0], serve, 9)};
+    for (int i = 0; i < params_count(one.params); i++) {
+        struct tensor expected = subject_read(&one, i);
+        for (int k = 0; k < 2; k++) {
+            int index = params_find(others[k].params, params_name(one.params, i));
+            ASSERT_BYTES(subject_read(&others[k], index).data, expected.data,
+                         tensor_bytes(&expected));
+        }
+    }
+    subject_close(&one);
+    subject_close(&others[0]);
+    subject_close(&others[1]);
+}
+
+/* NaN ----------------------------------------------------------------------------------------- */
+
+static void fill(struct subject *subject, int index, float value)
+{
+    struct tensor tensor = subject_read(subject, index);
+    for (int64_t i = 0; i < shape_count(&tensor.shape); i++)
+        ((float *)tensor.data)[i] = value;
+    subject_write(subject, index, tensor);
+}
+
+TEST(plan, names_the_parameter_that_is_not_finite)
+{
+    static const float bad[] = {NAN, INFINITY, -INFINITY};
+    struct subject subject = subject_open("model mnist_custom", train, 1);
+    ASSERT_TRUE(plan_find_nonfinite(subject.plan, subject.inputs) == NULL);
+    for (int i = 0; i < params_count(subject.params); i++) {
+        struct tensor tensor = subject_read(&subject, i);
+        float *last = (float *)tensor.data + shape_count(&tensor.shape) - 1, kept = *last;
+        for (int k = 0; k < 3; k++) {
+            *last = bad[k];
+            subject_write(&subject, i, tensor);
+            ASSERT_TEXT(plan_find_nonfinite(subject.plan, subject.inputs),
+                        params_name(subject.params, i));
+        }
+        *last = kept;
+        subject_write(&subject, i, tensor);
+    }
+    ASSERT_TRUE(plan_find_nonfinite(subject.plan, subject.inputs) == NULL);
+    subject_close(&subject);
+}
+
+/* Weights that are finite and so large that their product with the inputs is not. */
+TEST(plan, names_the_node_that_overflowed)
+{
+    static const struct {
+        const char *param, *node;
+    } cases[] = {{"conv2d/weights", "conv2d"}, {"dense/weights", "dense"}};
+    struct subject subject = subject_open("model mnist_custom", train, 1);
+    for (int i = 0; i < 2; i++) {
+        int index = params_find(subject.params, cases[i].param);
+        ASSERT_INT(index, >=, 0);
+        fill(&subject, index, 3e38f);
+        ASSERT_TEXT(plan_find_nonfinite(subject.plan, subject.inputs), cases[i].node);
+        fill(&subject, index, 0.01f);
+    }
+    ASSERT_TRUE(plan_find_nonfinite(subject.plan, subject.inputs) == NULL);
+    subject_close(&subject);
+}
+
+TEST(plan, names_the_input_that_is_not_finite)
+{
+    struct subject subject = subject_open("model mnist_custom", train, 1);
+    ASSERT_TEXT(plan_input_name(subject.plan, 0), "image");
+    ((float *)subject.inputs[0].data)[28 * 28] = NAN;
+    ASSERT_TEXT(plan_find_nonfinite(subject.plan, subject.inputs), "image");
+    subject_close(&subject);
+}
