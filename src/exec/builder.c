@@ -227,6 +227,22 @@ void builder_kernel_name(struct plan_builder *builder, struct plan_node *node, c
         node->kernel_name = copy;
 }
 
+void builder_kernel_names(struct plan_builder *builder, struct plan_node *node,
+                          const struct dnn_primitive *const passes[PASS_COUNT])
+{
+    const char *names[PASS_COUNT];
+    bool same = true;
+    for (int i = 0; i < PASS_COUNT; i++) {
+        names[i] = passes[i] ? dnn_kernel(passes[i]) : "-";
+        same &= !passes[i] || strcmp(names[i], names[0]) == 0;
+    }
+    if (same)
+        builder_kernel_name(builder, node, "%s", names[0]);
+    else
+        builder_kernel_name(builder, node, "%s, w %s, d %s", names[PASS_FORWARD],
+                            names[PASS_BACKWARD_WEIGHTS], names[PASS_BACKWARD]);
+}
+
 struct dnn_call *builder_call(struct plan_builder *builder, struct plan_node *node,
                               enum op_pass pass, struct dnn_primitive *primitive, int count,
                               const enum dnn_argument *arguments, const int *roles,

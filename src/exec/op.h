@@ -131,5 +131,8 @@ struct dnn_call *builder_call(struct plan_builder *builder, struct plan_node *no
 void builder_own(struct plan_builder *builder, struct dnn_primitive *primitive);
 void builder_kernel_name(struct plan_builder *builder, struct plan_node *node, const char *format,
                          ...) __attribute__((format(printf, 3, 4)));
+/* The same for the primitives of the three passes, of which the last two may be NULL. */
+void builder_kernel_names(struct plan_builder *builder, struct plan_node *node,
+                          const struct dnn_primitive *const passes[PASS_COUNT]);
 
 #endif

@@ -31,7 +31,8 @@ struct state {
 
 static int prepare_backward(struct plan_builder *builder, struct plan_node *node,
                             const struct dnn_dense *dense, const struct dnn_primitive *forward,
-                            struct state *state, struct error *err)
+                            struct state *state, const struct dnn_primitive **passes,
+                            struct error *err)
 {
     static const enum dnn_argument weights_arguments[] = {DNN_SRC, DNN_DIFF_DST, DNN_DIFF_WEIGHTS,
                                                           DNN_DIFF_BIAS};
@@ -42,6 +43,7 @@ static int prepare_backward(struct plan_builder *builder, struct plan_node *node
     if (dnn_dense_backward_weights(dense, forward, &weights, err) < 0)
         return -1;
     builder_own(builder, weights);
+    passes[PASS_BACKWARD_WEIGHTS] = weights;
     state->backward_weights = builder_call(builder, node, PASS_BACKWARD_WEIGHTS, weights, 4,
                                            weights_arguments, weights_roles, err);
     if (!state->backward_weights)
@@ -54,6 +56,7 @@ static int prepare_backward(struct plan_builder *builder, struct plan_node *node
     if (dnn_dense_backward_data(dense, forward, &data, err) < 0)
         return -1;
     builder_own(builder, data);
+    passes[PASS_BACKWARD] = data;
     state->backward_data =
         builder_call(builder, node, PASS_BACKWARD, data, 3, data_arguments, data_roles, err);
     return state->backward_data ? 0 : -1;
@@ -67,13 +70,14 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
     node->state = state;
     const struct attributes *a = node->node->attributes;
     struct dnn_dense dense = {.src = builder_layout(builder, node->inputs[DENSE_X]),
-                              .units = a->units, .bias = node->input_count > DENSE_BIAS,
+                              .units = a->units,
+                              .bias = node->input_count > DENSE_BIAS,
                               .relu = node->relu};
     struct dnn_primitive *forward = NULL;
     if (dnn_dense_forward(&dense, builder_is_training(builder), &forward, err) < 0)
         return -1;
     builder_own(builder, forward);
-    builder_kernel_name(builder, node, "%s", dnn_kernel(forward));
+    const struct dnn_primitive *passes[PASS_COUNT] = {forward};
     struct layout output = dnn_layout(forward, DNN_DST);
     builder_output(builder, node, &output);
     static const enum dnn_argument arguments[] = {DNN_SRC, DNN_WEIGHTS, DNN_BIAS, DNN_DST};
@@ -82,9 +86,11 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
     state->forward = builder_call(builder, node, PASS_FORWARD, forward, 4, arguments, roles, err);
     if (!state->forward)
         return -1;
-    return builder_is_training(builder)
-               ? prepare_backward(builder, node, &dense, forward, state, err)
-               : 0;
+    if (builder_is_training(builder) &&
+        prepare_backward(builder, node, &dense, forward, state, passes, err) < 0)
+        return -1;
+    builder_kernel_names(builder, node, passes);
+    return 0;
 }
 
 static void forward(const struct op_run *run)

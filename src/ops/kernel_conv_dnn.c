@@ -35,7 +35,8 @@ struct dnn_conv conv_describe(const struct plan_builder *builder, const struct p
 
 static int prepare_backward(struct plan_builder *builder, struct plan_node *node,
                             const struct dnn_conv *conv, const struct dnn_primitive *forward,
-                            struct state *state, const char **names, struct error *err)
+                            struct state *state, const struct dnn_primitive **passes,
+                            struct error *err)
 {
     static const enum dnn_argument weights_arguments[] = {DNN_SRC, DNN_DIFF_DST, DNN_DIFF_WEIGHTS,
                                                           DNN_DIFF_BIAS};
@@ -46,7 +47,7 @@ static int prepare_backward(struct plan_builder *builder, struct plan_node *node
     if (dnn_conv_backward_weights(conv, forward, &weights, err) < 0)
         return -1;
     builder_own(builder, weights);
-    names[1] = dnn_kernel(weights);
+    passes[PASS_BACKWARD_WEIGHTS] = weights;
     state->backward_weights = builder_call(builder, node, PASS_BACKWARD_WEIGHTS, weights, 4,
                                            weights_arguments, weights_roles, err);
     if (!state->backward_weights)
@@ -60,7 +61,7 @@ static int prepare_backward(struct plan_builder *builder, struct plan_node *node
     if (dnn_conv_backward_data(conv, forward, &data, err) < 0)
         return -1;
     builder_own(builder, data);
-    names[2] = dnn_kernel(data);
+    passes[PASS_BACKWARD] = data;
     state->backward_data =
         builder_call(builder, node, PASS_BACKWARD, data, 3, data_arguments, data_roles, err);
     return state->backward_data ? 0 : -1;
@@ -77,7 +78,7 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
     if (dnn_conv_forward(&conv, builder_is_training(builder), &forward, err) < 0)
         return -1;
     builder_own(builder, forward);
-    const char *names[3] = {dnn_kernel(forward), NULL, NULL};
+    const struct dnn_primitive *passes[PASS_COUNT] = {forward};
     static const enum dnn_argument arguments[] = {DNN_SRC, DNN_WEIGHTS, DNN_BIAS, DNN_DST};
     const int roles[] = {ROLE_INPUT + CONV_X, ROLE_INPUT + CONV_WEIGHTS,
                          conv.bias ? ROLE_INPUT + CONV_BIAS : -1, ROLE_OUTPUT};
@@ -91,15 +92,9 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
     struct dnn_conv plain = conv;
     plain.relu = plain.sum = false;
     if (builder_is_training(builder) &&
-        prepare_backward(builder, node, &plain, forward, state, names, err) < 0)
+        prepare_backward(builder, node, &plain, forward, state, passes, err) < 0)
         return -1;
-    bool same = (!names[1] || strcmp(names[0], names[1]) == 0) &&
-                (!names[2] || strcmp(names[0], names[2]) == 0);
-    if (same)
-        builder_kernel_name(builder, node, "%s", names[0]);
-    else
-        builder_kernel_name(builder, node, "%s, w %s, d %s", names[0], names[1],
-                            names[2] ? names[2] : "-");
+    builder_kernel_names(builder, node, passes);
     return 0;
 }
 
