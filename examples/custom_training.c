@@ -10,7 +10,7 @@
 
 static void build(struct graph *graph, const struct model_args *args)
 {
-    value_id x = image_input(graph, 1, args->image_size);               /* [N, 1, 28, 28] */
+    value_id x = image_input(graph, 1, args->image_size); /* [N, 1, 28, 28] */
     x = max_pool(graph, relu(graph, conv2d(graph, x, 32, .kernel = 3)), .kernel = 2);
     x = max_pool(graph, relu(graph, conv2d(graph, x, 64, .kernel = 3)), .kernel = 2);
     x = relu(graph, dense(graph, flatten(graph, x), 64));
@@ -18,8 +18,10 @@ static void build(struct graph *graph, const struct model_args *args)
 }
 
 static const struct model model = {
-    .name = "custom", .summary = "two convolutions, two dense layers",
-    .defaults = {.classes = 10, .image_size = 28}, .build = build,
+    .name = "custom",
+    .summary = "two convolutions, two dense layers",
+    .defaults = {.classes = 10, .image_size = 28},
+    .build = build,
 };
 
 /* Mean loss and accuracy of `steps` steps. */
@@ -31,8 +33,7 @@ static int train_epoch(struct lockstep_network *network, struct lockstep_data *d
         struct lockstep_result result;
         if (lockstep_data_next(data, error) < 0 ||
             lockstep_forward(network, data, &result, error) < 0 ||
-            lockstep_backward(network, error) < 0 ||
-            lockstep_update(network, 1e-3f, error) < 0)
+            lockstep_backward(network, error) < 0 || lockstep_update(network, 1e-3f, error) < 0)
             return -1;
         mean->loss += result.loss / (double)steps;
         mean->accuracy += result.accuracy / (double)steps;
@@ -70,8 +71,8 @@ int main(int argc, char **argv)
     if (train)
         test = lockstep_data_open(network, spec, LOCKSTEP_EVALUATE, &error);
     if (test) {
-        long steps = argc > 3 ? strtol(argv[3], NULL, 10)
-                              : (long)lockstep_data_steps_per_epoch(train);
+        long steps =
+            argc > 3 ? strtol(argv[3], NULL, 10) : (long)lockstep_data_steps_per_epoch(train);
         status = run(network, train, test, epochs, steps, &error) < 0;
     }
     if (status)

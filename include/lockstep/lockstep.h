@@ -29,19 +29,19 @@ struct lockstep_error {
 };
 
 struct lockstep_options {
-    int batch;                  /* examples per step; needed */
-    int threads;                /* 0: all that the process may use */
-    uint64_t seed;              /* of weights, order and dropout */
-    const char *optimizer;      /* NULL: "sgd"; else a name from `lockstep help train` */
-    float momentum;             /* 0: the optimizer's own */
+    int batch;             /* examples per step; needed */
+    int threads;           /* 0: all that the process may use */
+    uint64_t seed;         /* of weights, order and dropout */
+    const char *optimizer; /* NULL: "sgd"; else a name from `lockstep help train` */
+    float momentum;        /* 0: the optimizer's own */
     float weight_decay;
-    int classes, image_size;    /* 0: the model's own */
+    int classes, image_size; /* 0: the model's own */
     float label_smoothing;
 };
 
 struct lockstep_result {
     int64_t examples;
-    double loss, accuracy, accuracy_top_5;      /* means over the examples */
+    double loss, accuracy, accuracy_top_5; /* means over the examples */
 };
 
 enum lockstep_split { LOCKSTEP_TRAIN, LOCKSTEP_EVALUATE };
@@ -57,14 +57,14 @@ LOCKSTEP_API const struct model *lockstep_model_open(const char *name_or_path,
 LOCKSTEP_API struct lockstep_network *
 lockstep_network_create(const struct model *model, const struct lockstep_options *options,
                         struct lockstep_error *error);
-LOCKSTEP_API void lockstep_network_destroy(struct lockstep_network *network);   /* accepts NULL */
+LOCKSTEP_API void lockstep_network_destroy(struct lockstep_network *network); /* accepts NULL */
 
 /* `spec` as --data takes it: "digits", "mnist:DIR", "synthetic". Training data comes shuffled,
  * epoch after epoch; evaluation data in order. Close it before its network. */
 LOCKSTEP_API struct lockstep_data *lockstep_data_open(struct lockstep_network *network,
                                                       const char *spec, enum lockstep_split split,
                                                       struct lockstep_error *error);
-LOCKSTEP_API void lockstep_data_close(struct lockstep_data *data);              /* accepts NULL */
+LOCKSTEP_API void lockstep_data_close(struct lockstep_data *data); /* accepts NULL */
 LOCKSTEP_API int64_t lockstep_data_steps_per_epoch(const struct lockstep_data *data);
 /* The next batch: how many examples it has; 0 at the end of evaluation data. */
 LOCKSTEP_API int lockstep_data_next(struct lockstep_data *data, struct lockstep_error *error);
@@ -73,8 +73,7 @@ LOCKSTEP_API int lockstep_data_next(struct lockstep_data *data, struct lockstep_
 LOCKSTEP_API int lockstep_forward(struct lockstep_network *network, struct lockstep_data *data,
                                   struct lockstep_result *result, struct lockstep_error *error);
 /* The gradient of the mean loss of the last forward. */
-LOCKSTEP_API int lockstep_backward(struct lockstep_network *network,
-                                   struct lockstep_error *error);
+LOCKSTEP_API int lockstep_backward(struct lockstep_network *network, struct lockstep_error *error);
 /* One step of the optimizer at this rate; ends the step. Fails, and changes nothing, when loss or
  * gradients are not finite. */
 LOCKSTEP_API int lockstep_update(struct lockstep_network *network, float rate,

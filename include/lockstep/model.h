@@ -34,7 +34,7 @@ struct graph;
 typedef int32_t value_id; /* an index: stays valid while the graph grows; negative: failed */
 
 enum init_kind {
-    INIT_DEFAULT,          /* the op's own habit: Glorot uniform for weights, zeros for biases */
+    INIT_DEFAULT, /* the op's own habit: Glorot uniform for weights, zeros for biases */
     INIT_ZEROS,
     INIT_ONES,
     INIT_CONSTANT,         /* value */
@@ -54,21 +54,21 @@ struct initializer {
 enum padding { PADDING_VALID, PADDING_SAME, PADDING_EXPLICIT };
 
 struct conv2d_options {
-    int kernel;               /* both sides, unless the next two are given */
+    int kernel; /* both sides, unless the next two are given */
     int kernel_height, kernel_width;
-    int stride;               /* 0 means 1 */
-    int dilation;             /* 0 means 1: no gaps */
-    int groups;               /* 0 means 1 */
+    int stride;   /* 0 means 1 */
+    int dilation; /* 0 means 1: no gaps */
+    int groups;   /* 0 means 1 */
     enum padding padding;
     int pad_before, pad_after; /* with PADDING_EXPLICIT, on both axes */
     int no_bias;
     struct initializer weights_init, bias_init;
-    const char *name;         /* of the node and the stem of its parameters; NULL: made up */
+    const char *name; /* of the node and the stem of its parameters; NULL: made up */
 };
 
 struct pool_options {
     int kernel;
-    int stride;               /* 0 means the kernel's size */
+    int stride; /* 0 means the kernel's size */
     enum padding padding;
     int pad_before, pad_after;
     const char *name;
@@ -81,8 +81,8 @@ struct dense_options {
 };
 
 struct batch_norm_options {
-    float momentum;           /* of the running statistics; 0 means 0.9 */
-    float epsilon;            /* 0 means 1e-5 */
+    float momentum; /* of the running statistics; 0 means 0.9 */
+    float epsilon;  /* 0 means 1e-5 */
     struct initializer scale_init;
     const char *name;
 };
@@ -119,11 +119,9 @@ LOCKSTEP_API value_id lockstep_dropout(struct graph *graph, value_id x, float ra
 
 /* One loss per example, [N]; training minimises their mean over the global batch. */
 LOCKSTEP_API value_id lockstep_softmax_cross_entropy(struct graph *graph, value_id logits,
-                                                     value_id labels,
-                                                     struct loss_options options);
+                                                     value_id labels, struct loss_options options);
 LOCKSTEP_API value_id lockstep_sigmoid_cross_entropy(struct graph *graph, value_id logits,
-                                                     value_id labels,
-                                                     struct loss_options options);
+                                                     value_id labels, struct loss_options options);
 
 LOCKSTEP_API void lockstep_output(struct graph *graph, const char *name, value_id value);
 LOCKSTEP_API void lockstep_loss(struct graph *graph, value_id value);
@@ -133,11 +131,11 @@ LOCKSTEP_API void lockstep_classifier(struct graph *graph, value_id logits, floa
 
 #ifndef LOCKSTEP_NO_SHORT_NAMES
 #define image_input(graph, channels, size) lockstep_image_input(graph, channels, size, size)
-#define conv2d(graph, x, channels, ...) \
+#define conv2d(graph, x, channels, ...)                                                            \
     lockstep_conv2d(graph, x, channels, (struct conv2d_options){__VA_ARGS__})
-#define dense(graph, x, units, ...) \
+#define dense(graph, x, units, ...)                                                                \
     lockstep_dense(graph, x, units, (struct dense_options){__VA_ARGS__})
-#define batch_norm(graph, x, ...) \
+#define batch_norm(graph, x, ...)                                                                  \
     lockstep_batch_norm(graph, x, (struct batch_norm_options){__VA_ARGS__})
 #define max_pool(graph, x, ...) lockstep_max_pool(graph, x, (struct pool_options){__VA_ARGS__})
 #define avg_pool(graph, x, ...) lockstep_avg_pool(graph, x, (struct pool_options){__VA_ARGS__})
@@ -162,8 +160,8 @@ struct model_args {
  * shared object defines `model_user`. */
 struct model {
     const char *name, *summary;
-    const char *dataset;      /* default for --data */
-    const char *recipe;       /* default optimizer, schedule and batch, as flags of `train` */
+    const char *dataset; /* default for --data */
+    const char *recipe;  /* default optimizer, schedule and batch, as flags of `train` */
     struct model_args defaults;
     void (*build)(struct graph *graph, const struct model_args *args);
 };

@@ -23,8 +23,8 @@ struct lockstep_network {
     struct params *params;
     struct plan *plan, *evaluation_plan;
     struct updater *updater;
-    int64_t step;               /* finished ones */
-    double loss;                /* of the last forward; NaN before it */
+    int64_t step; /* finished ones */
+    double loss;  /* of the last forward; NaN before it */
     bool has_gradients;
 };
 
@@ -66,8 +66,8 @@ static int choose_rule(const struct lockstep_options *options, struct param_grou
     const struct optimizer *optimizer = optimizer_find(name);
     if (!optimizer)
         return error_set(err, ERROR_USAGE, "there is no optimizer \"%s\"", name);
-    *out = (struct param_group){.prefix = "", .optimizer = optimizer,
-                                .settings = optimizer->defaults, .rate_factor = 1};
+    *out = (struct param_group){
+        .prefix = "", .optimizer = optimizer, .settings = optimizer->defaults, .rate_factor = 1};
     out->settings.weight_decay = options->weight_decay;
     if (options->momentum > 0)
         out->settings.momentum = options->momentum;
@@ -94,8 +94,8 @@ static int build_graph(struct lockstep_network *network, struct error *err)
 static int make_parts(struct lockstep_network *network, struct error *err)
 {
     struct param_group group;
-    struct plan_options plan = {.mode = PLAN_TRAIN, .batch = network->options.batch,
-                                .threads = network->options.threads};
+    struct plan_options plan = {
+        .mode = PLAN_TRAIN, .batch = network->options.batch, .threads = network->options.threads};
     if (choose_rule(&network->options, &group, err) < 0 || build_graph(network, err) < 0 ||
         params_create(network->graph, updater_slots_needed(&group, 1), NULL, &network->params,
                       err) < 0 ||
@@ -147,7 +147,8 @@ void lockstep_network_destroy(struct lockstep_network *network)
 /* Only programs that evaluate pay for the second plan. */
 static int need_evaluation_plan(struct lockstep_network *network, struct error *err)
 {
-    struct plan_options plan = {.mode = PLAN_EVALUATE, .batch = network->options.batch,
+    struct plan_options plan = {.mode = PLAN_EVALUATE,
+                                .batch = network->options.batch,
                                 .threads = network->options.threads};
     if (network->evaluation_plan)
         return 0;
@@ -157,7 +158,8 @@ static int need_evaluation_plan(struct lockstep_network *network, struct error *
 static int open_data(struct lockstep_data *data, const char *spec, struct error *err)
 {
     struct lockstep_network *network = data->network;
-    struct source_options options = {.split = data->split, .batch = network->options.batch,
+    struct source_options options = {.split = data->split,
+                                     .batch = network->options.batch,
                                      .classes = network->args.classes,
                                      .seed = network->options.seed};
     if (data->split == SPLIT_EVALUATE && need_evaluation_plan(network, err) < 0)
@@ -261,8 +263,10 @@ int lockstep_update(struct lockstep_network *network, float rate, struct lockste
         return report(error, &err);
     }
     if (!isfinite(network->loss) || !updater_gradients_finite(network->updater)) {
-        error_set(&err, ERROR_NUMERIC, "step %lld: loss or gradients are not finite; the weights "
-                  "are those of the step before", (long long)network->step + 1);
+        error_set(&err, ERROR_NUMERIC,
+                  "step %lld: loss or gradients are not finite; the weights "
+                  "are those of the step before",
+                  (long long)network->step + 1);
         return report(error, &err);
     }
     updater_step(network->updater, rate, ++network->step);
@@ -307,7 +311,8 @@ struct shape lockstep_parameter_shape(const struct lockstep_network *network, in
 static struct tensor parameter_tensor(const struct lockstep_network *network, int index,
                                       const float *data)
 {
-    return (struct tensor){.dtype = DTYPE_F32, .shape = lockstep_parameter_shape(network, index),
+    return (struct tensor){.dtype = DTYPE_F32,
+                           .shape = lockstep_parameter_shape(network, index),
                            .data = (void *)data};
 }
 
@@ -340,9 +345,8 @@ int lockstep_save(const struct lockstep_network *network, const char *path,
                   struct lockstep_error *error)
 {
     struct error err = {0};
-    return weights_save(path, network->model->name, network->params, &err) < 0
-               ? report(error, &err)
-               : 0;
+    return weights_save(path, network->model->name, network->params, &err) < 0 ? report(error, &err)
+                                                                               : 0;
 }
 
 int lockstep_load(struct lockstep_network *network, const char *path, struct lockstep_error *error)

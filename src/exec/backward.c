@@ -22,8 +22,12 @@ static void add_gradient(struct plan_builder *builder, value_id value, struct fo
     buffer_id sum = builder_add_buffer(builder, BUFFER_SLAB, layout_bytes(last->layout), 0);
     struct bound bounds[] = {{0, last->buffer}, {1, form.buffer}, {2, sum}};
     builder_add_step(builder,
-                     (struct step){.kind = STEP_SUM, .pass = PASS_BACKWARD, .name = "gradient",
-                                   .kernel = "sum", .layout = last->layout, .sources = 2,
+                     (struct step){.kind = STEP_SUM,
+                                   .pass = PASS_BACKWARD,
+                                   .name = "gradient",
+                                   .kernel = "sum",
+                                   .layout = last->layout,
+                                   .sources = 2,
                                    .count = layout_bytes(last->layout) / sizeof(float)},
                      bounds, 3);
     builder->plan->buffers[last->buffer].gradient_owners--;
@@ -72,9 +76,11 @@ static void combine(struct plan_builder *builder, struct item *item, struct plan
     bounds[count++] = (struct bound){sources + 1, target};
     builder_add_step(builder,
                      (struct step){.kind = y == NO_BUFFER ? STEP_SUM : STEP_MASK,
-                                   .pass = PASS_BACKWARD, .name = item->node.node->name,
+                                   .pass = PASS_BACKWARD,
+                                   .name = item->node.node->name,
                                    .kernel = y == NO_BUFFER ? "sum" : "relu gradient",
-                                   .layout = first.layout, .sources = sources,
+                                   .layout = first.layout,
+                                   .sources = sources,
                                    .count = layout_bytes(first.layout) / sizeof(float)},
                      bounds, count);
     for (int i = 0; i < sources; i++)
@@ -115,9 +121,12 @@ struct backward_pass {
     int bound_count;
     struct pending_reorder reorders[8];
     int reorder_count;
-    struct { value_id value; struct form form; } made[ITEM_MAX_USES];
+    struct {
+        value_id value;
+        struct form form;
+    } made[ITEM_MAX_USES];
     int made_count;
-    bool in_place;              /* the output's gradient was overwritten */
+    bool in_place; /* the output's gradient was overwritten */
 };
 
 static void bind(struct backward_pass *b, int role, buffer_id buffer)
@@ -130,16 +139,14 @@ static void bind_param_gradient(struct backward_pass *b, int input, const struct
     struct plan *plan = b->builder->plan;
     int index = params_index(plan->params, item_input(b->item, input));
     const struct layout *stored = params_layout(plan->params, index);
-    buffer_id slab =
-        builder_add_buffer(b->builder, BUFFER_GRADIENT, layout_bytes(stored), index);
+    buffer_id slab = builder_add_buffer(b->builder, BUFFER_GRADIENT, layout_bytes(stored), index);
     if (!layout || layout_equal(layout, stored)) {
         bind(b, ROLE_GRADIENT_OF_INPUT + input, slab);
         return;
     }
     buffer_id made = builder_add_buffer(b->builder, BUFFER_SLAB, layout_bytes(layout), 0);
     bind(b, ROLE_GRADIENT_OF_INPUT + input, made);
-    b->reorders[b->reorder_count++] =
-        (struct pending_reorder){{layout, made}, stored, slab};
+    b->reorders[b->reorder_count++] = (struct pending_reorder){{layout, made}, stored, slab};
 }
 
 static void bind_value_gradient(struct backward_pass *b, int input, const struct layout *layout)
@@ -174,9 +181,8 @@ static void bind_use(struct backward_pass *b, const struct use *use)
 {
     struct plan *plan = b->builder->plan;
     if (use->role < ROLE_GRADIENT_OF_INPUT) {
-        struct form form =
-            builder_form(b->builder, item_input(b->item, use->role), use->layout, b->pass,
-                         b->item->node.node->name);
+        struct form form = builder_form(b->builder, item_input(b->item, use->role), use->layout,
+                                        b->pass, b->item->node.node->name);
         bind(b, use->role, form.buffer);
     } else if (use->role < ROLE_OUTPUT) {
         int input = use->role - ROLE_GRADIENT_OF_INPUT;
@@ -254,7 +260,7 @@ static void backward_of(struct plan_builder *builder, struct item *item)
     struct plan *plan = builder->plan;
     struct plan_value *value = &plan->values[item->node.output];
     if (value->gradient_count == 0)
-        return;                 /* an output that the loss does not depend on */
+        return; /* an output that the loss does not depend on */
     settle_gradients(builder, item);
     if (item->view >= 0)
         match_layouts(builder, item, value, item->output_layout);
@@ -272,8 +278,11 @@ static void seed_loss(struct plan_builder *builder, value_id loss)
     buffer_id buffer = builder_add_buffer(builder, BUFFER_SLAB, layout_bytes(layout), 0);
     struct bound bounds[] = {{0, buffer}};
     builder_add_step(builder,
-                     (struct step){.kind = STEP_SEED, .pass = PASS_BACKWARD, .name = "loss",
-                                   .kernel = "fill", .layout = layout,
+                     (struct step){.kind = STEP_SEED,
+                                   .pass = PASS_BACKWARD,
+                                   .name = "loss",
+                                   .kernel = "fill",
+                                   .layout = layout,
                                    .count = layout_bytes(layout) / sizeof(float)},
                      bounds, 1);
     add_gradient(builder, loss, (struct form){layout, buffer});

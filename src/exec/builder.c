@@ -161,10 +161,10 @@ void builder_use(struct plan_builder *builder, struct plan_node *node, enum op_p
     struct item *item = item_of(node);
     struct use *known = item_find_use(item, pass, role);
     if (known)
-        return;                 /* the first word counts: a call may see only a part of the role */
+        return; /* the first word counts: a call may see only a part of the role */
     assert(item->use_count < ITEM_MAX_USES);
-    item->uses[item->use_count++] = (struct use){
-        pass, role, layout ? builder_keep_layout(builder, layout) : NULL};
+    item->uses[item->use_count++] =
+        (struct use){pass, role, layout ? builder_keep_layout(builder, layout) : NULL};
 }
 
 void builder_output(struct plan_builder *builder, struct plan_node *node,
@@ -299,8 +299,8 @@ struct form builder_reorder(struct plan_builder *builder, struct form from,
     if (differ_in_shape(from.layout, layout) && !layout_is_plain(from.layout)) {
         struct shape shape = layout_shape(from.layout);
         struct layout plain = layout_plain(&shape);
-        from = builder_reorder(builder, from, builder_keep_layout(builder, &plain), NO_BUFFER,
-                               pass, name);
+        from = builder_reorder(builder, from, builder_keep_layout(builder, &plain), NO_BUFFER, pass,
+                               name);
     }
     struct layout source = *from.layout;
     if (differ_in_shape(&source, layout)) {
@@ -328,8 +328,11 @@ struct form builder_reorder(struct plan_builder *builder, struct form from,
     if (scratch)
         bounds[2] = (struct bound){2, builder_add_buffer(builder, BUFFER_SLAB, scratch, 0)};
     builder_add_step(builder,
-                     (struct step){.kind = STEP_REORDER, .pass = pass, .name = name,
-                                   .kernel = dnn_kernel(primitive), .layout = made.layout,
+                     (struct step){.kind = STEP_REORDER,
+                                   .pass = pass,
+                                   .name = name,
+                                   .kernel = dnn_kernel(primitive),
+                                   .layout = made.layout,
                                    .call = call},
                      bounds, scratch ? 3 : 2);
     return made;
@@ -471,7 +474,8 @@ static buffer_id output_buffer(struct plan_builder *builder, struct item *item)
     if (item->view >= 0)
         return input_form(builder, item, item->view,
                           item_find_use(item, PASS_FORWARD, ROLE_INPUT + item->view)->layout,
-                          PASS_FORWARD).buffer;
+                          PASS_FORWARD)
+            .buffer;
     if (item->overwrite >= 0 && may_overwrite(builder, item, item->overwrite))
         return plan->values[item_input(item, item->overwrite)].forms[0].buffer;
     return builder_add_buffer(builder, BUFFER_SLAB, layout_bytes(item->output_layout), 0);
@@ -487,12 +491,13 @@ static buffer_id accumulated_output(struct plan_builder *builder, struct item *i
     bool reordered = source.buffer != value->forms[0].buffer;
     if (may_overwrite(builder, item, residual) && !reordered)
         return source.buffer;
-    buffer_id copy =
-        builder_add_buffer(builder, BUFFER_SLAB, layout_bytes(item->output_layout), 0);
+    buffer_id copy = builder_add_buffer(builder, BUFFER_SLAB, layout_bytes(item->output_layout), 0);
     struct bound bounds[2] = {{0, source.buffer}, {1, copy}};
     builder_add_step(builder,
-                     (struct step){.kind = STEP_COPY, .pass = PASS_FORWARD,
-                                   .name = item->node.node->name, .kernel = "copy",
+                     (struct step){.kind = STEP_COPY,
+                                   .pass = PASS_FORWARD,
+                                   .name = item->node.node->name,
+                                   .kernel = "copy",
                                    .layout = item->output_layout,
                                    .count = layout_bytes(item->output_layout) / sizeof(float)},
                      bounds, 2);
@@ -504,8 +509,11 @@ void builder_emit_kernel(struct plan_builder *builder, struct item *item, enum o
 {
     struct plan *plan = builder->plan;
     int inputs = item->node.input_count + 1;
-    struct step step = {.kind = STEP_KERNEL, .pass = pass, .item = item,
-                        .name = item->node.node->name, .kernel = item->node.kernel_name,
+    struct step step = {.kind = STEP_KERNEL,
+                        .pass = pass,
+                        .item = item,
+                        .name = item->node.node->name,
+                        .kernel = item->node.kernel_name,
                         .layout = item->output_layout};
     float **input_pointers = ARENA_ARRAY(plan->arena, float *, inputs);
     float **gradient_pointers = ARENA_ARRAY(plan->arena, float *, inputs);
@@ -513,9 +521,12 @@ void builder_emit_kernel(struct plan_builder *builder, struct item *item, enum o
         fail_memory(builder);
         return;
     }
-    step.run = (struct op_run){.node = &item->node, .state = item->node.state,
-                               .batch = plan->options.batch, .threads = plan->options.threads,
-                               .inputs = input_pointers, .input_gradients = gradient_pointers,
+    step.run = (struct op_run){.node = &item->node,
+                               .state = item->node.state,
+                               .batch = plan->options.batch,
+                               .threads = plan->options.threads,
+                               .inputs = input_pointers,
+                               .input_gradients = gradient_pointers,
                                .gradient_count = gradient_count};
     const struct op *op = item->node.node->op;
     if (op->flops)

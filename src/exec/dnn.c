@@ -18,7 +18,7 @@ struct dnn_primitive {
 };
 
 struct dnn_call {
-    dnnl_primitive_t handle;    /* borrowed */
+    dnnl_primitive_t handle; /* borrowed */
     int count;
     dnnl_exec_arg_t args[];
 };
@@ -301,13 +301,16 @@ static struct conv_parts conv_parts(const struct dnn_conv *conv)
 {
     struct shape weights = conv->weights;
     if (conv->groups > 1)
-        weights = (struct shape){5, {conv->groups, conv->weights.dim[0] / conv->groups,
-                                     conv->weights.dim[1], conv->weights.dim[2],
-                                     conv->weights.dim[3]}};
+        weights =
+            (struct shape){5,
+                           {conv->groups, conv->weights.dim[0] / conv->groups, conv->weights.dim[1],
+                            conv->weights.dim[2], conv->weights.dim[3]}};
     struct shape bias = {1, {conv->weights.dim[0]}};
     return (struct conv_parts){
-        .src = layout_any(&conv->src), .weights = layout_any(&weights),
-        .bias = layout_plain(&bias), .dst = layout_any(&conv->dst),
+        .src = layout_any(&conv->src),
+        .weights = layout_any(&weights),
+        .bias = layout_plain(&bias),
+        .dst = layout_any(&conv->dst),
         .strides = {conv->stride, conv->stride},
         .dilates = {conv->dilation - 1, conv->dilation - 1},
         .pad_before = {conv->pad_before[0], conv->pad_before[1]},
@@ -366,8 +369,10 @@ static struct dense_parts dense_parts(const struct dnn_dense *dense)
     struct shape bias = {1, {dense->units}};
     struct shape dst = {2, {weights.dim[0], dense->units}};
     weights.dim[0] = dense->units;
-    return (struct dense_parts){.src = *dense->src, .weights = layout_any(&weights),
-                                .bias = layout_plain(&bias), .dst = layout_plain(&dst)};
+    return (struct dense_parts){.src = *dense->src,
+                                .weights = layout_any(&weights),
+                                .bias = layout_plain(&bias),
+                                .dst = layout_plain(&dst)};
 }
 
 int dnn_dense_forward(const struct dnn_dense *dense, bool training, struct dnn_primitive **out,
@@ -451,8 +456,8 @@ int dnn_pool_backward(const struct dnn_pool *pool, const struct dnn_primitive *f
     struct layout dst = dnn_layout(forward, DNN_DST);
     dnnl_pooling_v2_desc_t operation;
     dnnl_status_t status = dnnl_pooling_v2_backward_desc_init(
-        &operation, p.algorithm, const_desc(pool->src), desc(&dst), p.strides, p.kernel,
-        p.dilation, p.pad_before, p.pad_after);
+        &operation, p.algorithm, const_desc(pool->src), desc(&dst), p.strides, p.kernel, p.dilation,
+        p.pad_before, p.pad_after);
     if (status != dnnl_success)
         return fail(err, status, "pooling's gradient");
     return create(&operation, false, false, forward, "pooling's gradient", out, err);
@@ -501,8 +506,8 @@ int dnn_slice(const struct layout *whole, int64_t first, const struct layout *pa
 {
     dnnl_dims_t offsets = {0, first};
     dnnl_memory_desc_t sub;
-    dnnl_status_t status = dnnl_memory_desc_init_submemory(&sub, const_desc(whole),
-                                                           const_desc(part)->dims, offsets);
+    dnnl_status_t status =
+        dnnl_memory_desc_init_submemory(&sub, const_desc(whole), const_desc(part)->dims, offsets);
     if (status != dnnl_success)
         return fail(err, status, "slice");
     return reorder_between(&sub, const_desc(part), out, err);
@@ -569,8 +574,7 @@ const char *dnn_kernel(const struct dnn_primitive *primitive)
 int dnn_call_create(struct dnn_primitive *primitive, int count, const enum dnn_argument *arguments,
                     struct dnn_call **out, struct error *err)
 {
-    struct dnn_call *call =
-        memory_allocate(sizeof *call + sizeof(dnnl_exec_arg_t) * (size_t)count);
+    struct dnn_call *call = memory_allocate(sizeof *call + sizeof(dnnl_exec_arg_t) * (size_t)count);
     if (!call)
         return error_set(err, ERROR_MEMORY, "no memory for a call");
     call->handle = primitive->handle;

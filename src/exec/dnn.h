@@ -10,8 +10,8 @@
 #include "tensor/tensor.h"
 
 struct error;
-struct dnn_primitive;           /* a compiled kernel; may run on any thread, one at a time */
-struct dnn_call;                /* a primitive with its memory */
+struct dnn_primitive; /* a compiled kernel; may run on any thread, one at a time */
+struct dnn_call;      /* a primitive with its memory */
 
 /* How a tensor's elements lie in memory: a plain value, compared with layout_equal. Never build a
  * blocked one by hand; ask a kernel. */
@@ -26,12 +26,12 @@ const char *dnn_instruction_set(void);
 /* How many threads primitives made and run from this thread use. */
 void dnn_set_threads(int threads);
 
-struct layout layout_plain(const struct shape *shape);              /* row-major float */
-struct layout layout_channels_last(const struct shape *shape);      /* N, H, W, C in memory */
-struct layout layout_any(const struct shape *shape);                /* the kernel's choice */
+struct layout layout_plain(const struct shape *shape);         /* row-major float */
+struct layout layout_channels_last(const struct shape *shape); /* N, H, W, C in memory */
+struct layout layout_any(const struct shape *shape);           /* the kernel's choice */
 bool layout_equal(const struct layout *a, const struct layout *b);
 bool layout_is_plain(const struct layout *layout);
-size_t layout_bytes(const struct layout *layout);                   /* padding included */
+size_t layout_bytes(const struct layout *layout); /* padding included */
 struct shape layout_shape(const struct layout *layout);
 /* The same memory under another shape; false where that is not possible. */
 bool layout_reshape(const struct layout *layout, const struct shape *shape, struct layout *out);
@@ -43,23 +43,33 @@ const char *layout_text(const struct layout *layout, char *text, size_t bytes);
  * it with inner 1. */
 struct layout_form {
     int64_t outer, blocks, spatial, inner;
-    int64_t channels;           /* blocks * inner may be more: the rest is padding */
+    int64_t channels; /* blocks * inner may be more: the rest is padding */
 };
 bool layout_form(const struct layout *layout, struct layout_form *out);
 
 enum dnn_argument {
-    DNN_SRC, DNN_WEIGHTS, DNN_BIAS, DNN_DST,
-    DNN_DIFF_SRC, DNN_DIFF_WEIGHTS, DNN_DIFF_BIAS, DNN_DIFF_DST,
-    DNN_WORKSPACE, DNN_SCRATCHPAD, DNN_FROM, DNN_TO, DNN_MULTIPLE_SRC, /* + index */
+    DNN_SRC,
+    DNN_WEIGHTS,
+    DNN_BIAS,
+    DNN_DST,
+    DNN_DIFF_SRC,
+    DNN_DIFF_WEIGHTS,
+    DNN_DIFF_BIAS,
+    DNN_DIFF_DST,
+    DNN_WORKSPACE,
+    DNN_SCRATCHPAD,
+    DNN_FROM,
+    DNN_TO,
+    DNN_MULTIPLE_SRC, /* + index */
 };
 
 /* [N, C, H, W] by [O, C/groups, kh, kw]; dilation 1 is none; batch and sizes from the layouts. */
 struct dnn_conv {
-    struct shape src, weights, dst;     /* weights [O, C/groups, kh, kw] */
+    struct shape src, weights, dst; /* weights [O, C/groups, kh, kw] */
     int groups, stride, dilation;
-    int pad_before[2], pad_after[2];    /* height, width */
+    int pad_before[2], pad_after[2]; /* height, width */
     bool bias;
-    bool relu, sum;                     /* forward: then add what is there, then ReLU */
+    bool relu, sum; /* forward: then add what is there, then ReLU */
 };
 int dnn_conv_forward(const struct dnn_conv *conv, bool training, struct dnn_primitive **out,
                      struct error *err);
@@ -85,7 +95,7 @@ int dnn_dense_backward_weights(const struct dnn_dense *dense, const struct dnn_p
 struct dnn_pool {
     const struct layout *src;
     struct shape dst;
-    bool max;                           /* else the average, padding not counted */
+    bool max; /* else the average, padding not counted */
     int kernel[2], stride[2], pad_before[2], pad_after[2];
 };
 int dnn_pool_forward(const struct dnn_pool *pool, bool training, struct dnn_primitive **out,
@@ -102,7 +112,7 @@ int dnn_slice(const struct layout *whole, int64_t first, const struct layout *pa
 int dnn_reorder(const struct layout *from, const struct layout *to, struct dnn_primitive **out,
                 struct error *err);
 
-void dnn_primitive_destroy(struct dnn_primitive *primitive);        /* accepts NULL */
+void dnn_primitive_destroy(struct dnn_primitive *primitive); /* accepts NULL */
 /* The layout of an argument; one of no bytes when the primitive has no such argument. */
 struct layout dnn_layout(const struct dnn_primitive *primitive, enum dnn_argument argument);
 size_t dnn_scratch_bytes(const struct dnn_primitive *primitive);
@@ -112,7 +122,7 @@ const char *dnn_kernel(const struct dnn_primitive *primitive);
 /* `primitive` must outlive the call; pointers are bound afterwards. */
 int dnn_call_create(struct dnn_primitive *primitive, int count, const enum dnn_argument *arguments,
                     struct dnn_call **out, struct error *err);
-void dnn_call_destroy(struct dnn_call *call);                       /* accepts NULL */
+void dnn_call_destroy(struct dnn_call *call); /* accepts NULL */
 void dnn_call_bind(struct dnn_call *call, int index, void *memory);
 /* For calls that were bound; the library's own failure here is a bug of ours. */
 void dnn_call_run(const struct dnn_call *call);

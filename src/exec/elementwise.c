@@ -18,7 +18,7 @@ KERNEL_CLONES static void sum3(float *out, const float *a, const float *b, const
 KERNEL_CLONES static void relu_piece(float *out, const float *in, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        out[i] = in[i] > 0 ? in[i] : in[i] != in[i] ? in[i] : 0;   /* NaN stays visible */
+        out[i] = in[i] > 0 ? in[i] : in[i] != in[i] ? in[i] : 0; /* NaN stays visible */
 }
 
 KERNEL_CLONES static void mask1(float *out, const float *a, const float *y, size_t count)

@@ -47,9 +47,9 @@ static void release_folding(struct folding *folding)
 
 static float channel_factor(const struct folding *folding, int64_t channel)
 {
-    return (float)((double)((float *)folding->scale.data)[channel] /
-                   sqrt((double)((float *)folding->variance.data)[channel] +
-                        (double)folding->epsilon));
+    return (
+        float)((double)((float *)folding->scale.data)[channel] /
+               sqrt((double)((float *)folding->variance.data)[channel] + (double)folding->epsilon));
 }
 
 /* weights: [channels, per_channel] */
@@ -68,9 +68,9 @@ static void fold_bias(float *bias, const float *own, int64_t channels,
                       const struct folding *folding)
 {
     for (int64_t c = 0; c < channels; c++)
-        bias[c] = ((float *)folding->shift.data)[c] +
-                  ((own ? own[c] : 0) - ((float *)folding->mean.data)[c]) *
-                      channel_factor(folding, c);
+        bias[c] =
+            ((float *)folding->shift.data)[c] +
+            ((own ? own[c] : 0) - ((float *)folding->mean.data)[c]) * channel_factor(folding, c);
 }
 
 static int fold_into(struct params *params, const struct item *item, int input, float *plain,

@@ -3,8 +3,8 @@
  * options.unfused. */
 #include "base/arena.h"
 #include "base/error.h"
-#include "exec/plan_internal.h"
 #include "exec/known_ops.h"
+#include "exec/plan_internal.h"
 
 static const struct op_kernel *choose_kernel(struct plan *plan, const struct plan_node *node)
 {
@@ -77,8 +77,8 @@ static bool used_once(const struct plan *plan, value_id value)
 static bool fuse_relu(struct plan *plan, const struct node *node)
 {
     struct item *before = item_making(plan, node->inputs[0]);
-    if (node->op != &op_relu || !before || !used_once(plan, node->inputs[0]) ||
-        before->node.relu || !(before->node.kernel->relu || before->node.kernel->relu_forward))
+    if (node->op != &op_relu || !before || !used_once(plan, node->inputs[0]) || before->node.relu ||
+        !(before->node.kernel->relu || before->node.kernel->relu_forward))
         return false;
     before->node.relu = true;
     before->node.output = node->output;
@@ -152,7 +152,8 @@ static void move_relu_behind_pool(struct plan *plan, struct item *pool)
     if (pool->node.node->op != &op_max_pool || !before || !before->node.relu ||
         !before->node.kernel->relu_forward || !used_once(plan, x))
         return;
-    const struct node *relu_node = graph_node_at(plan->graph, graph_value(plan->graph, x)->producer);
+    const struct node *relu_node =
+        graph_node_at(plan->graph, graph_value(plan->graph, x)->producer);
     value_id *inputs = ARENA_NEW(plan->arena, value_id);
     if (relu_node->op != &op_relu || !inputs)
         return;
@@ -189,14 +190,18 @@ static int add_item(struct plan *plan, const struct node *node, struct error *er
     struct item *item = ARENA_NEW(plan->arena, struct item);
     if (!item)
         return error_set(err, ERROR_MEMORY, "no memory for a plan");
-    *item = (struct item){.node = {.node = node, .inputs = node->inputs,
-                                   .input_count = node->input_count, .output = node->output,
+    *item = (struct item){.node = {.node = node,
+                                   .inputs = node->inputs,
+                                   .input_count = node->input_count,
+                                   .output = node->output,
                                    .residual = -1},
-                          .overwrite = -1, .view = -1, .workspace = NO_BUFFER, .kept = NO_BUFFER};
+                          .overwrite = -1,
+                          .view = -1,
+                          .workspace = NO_BUFFER,
+                          .kept = NO_BUFFER};
     item->node.kernel = choose_kernel(plan, &item->node);
     if (!item->node.kernel)
-        return error_set(err, ERROR_KERNEL, "%s: no kernel of %s fits", node->name,
-                         node->op->name);
+        return error_set(err, ERROR_KERNEL, "%s: no kernel of %s fits", node->name, node->op->name);
     item->node.kernel_name = item->node.kernel->name;
     if (!plan->options.unfused) {
         move_relu_behind_pool(plan, item);
@@ -219,9 +224,9 @@ int plan_select_items(struct plan *plan, struct error *err)
         const struct node *node = graph_node_at(plan->graph, n);
         if (!needed[node->output])
             continue;
-        bool fused = !plan->options.unfused && (fold_batch_norm(plan, node) ||
-                                                fuse_add(plan, node) || fuse_relu(plan, node) ||
-                                                fuse_pool(plan, node));
+        bool fused =
+            !plan->options.unfused && (fold_batch_norm(plan, node) || fuse_add(plan, node) ||
+                                       fuse_relu(plan, node) || fuse_pool(plan, node));
         if (!fused && add_item(plan, node, err) < 0)
             return -1;
     }

@@ -19,15 +19,15 @@ enum { OP_MAX_GRADIENTS = 3 };
 struct plan_node {
     const struct node *node;
     const struct op_kernel *kernel;
-    const value_id *inputs;     /* the node's, except where a view or a fold was looked through */
+    const value_id *inputs; /* the node's, except where a view or a fold was looked through */
     int input_count;
-    value_id output;            /* of the last node that was fused in */
-    value_id residual;          /* added before the ReLU; negative: none */
-    bool relu;                  /* a ReLU follows */
-    const struct node *folded;  /* serving: the batch norm folded into this convolution */
-    const struct node *pool;    /* the max pool that the kernel computes along */
-    const char *kernel_name;    /* what the kernel says it chose, for --explain */
-    void *state;                /* the kernel's own, in the plan's arena */
+    value_id output;           /* of the last node that was fused in */
+    value_id residual;         /* added before the ReLU; negative: none */
+    bool relu;                 /* a ReLU follows */
+    const struct node *folded; /* serving: the batch norm folded into this convolution */
+    const struct node *pool;   /* the max pool that the kernel computes along */
+    const char *kernel_name;   /* what the kernel says it chose, for --explain */
+    void *state;               /* the kernel's own, in the plan's arena */
 };
 
 /* A step of training runs the forward pass of all nodes in order, then, in reverse order, each
@@ -37,13 +37,13 @@ enum op_pass { PASS_FORWARD, PASS_BACKWARD_WEIGHTS, PASS_BACKWARD, PASS_COUNT };
 /* The buffers of one node. Inputs count parameters too, in the order of the node's inputs; the
  * residual's role stands behind the last input's. */
 enum op_role {
-    ROLE_INPUT = 0,             /* + index */
+    ROLE_INPUT = 0,              /* + index */
     ROLE_GRADIENT_OF_INPUT = 32, /* + index */
     ROLE_OUTPUT = 64,
-    ROLE_GRADIENT,              /* of the output */
-    ROLE_WORKSPACE,             /* written in forward, read in backward; only the node's own */
-    ROLE_KEPT,                  /* the same, and kept to the end of the step for `commit` */
-    ROLE_SCRATCH,               /* nothing survives the pass */
+    ROLE_GRADIENT,  /* of the output */
+    ROLE_WORKSPACE, /* written in forward, read in backward; only the node's own */
+    ROLE_KEPT,      /* the same, and kept to the end of the step for `commit` */
+    ROLE_SCRATCH,   /* nothing survives the pass */
 };
 
 /* What a kernel gets when it runs. Pointers it did not declare for the pass are NULL. */
@@ -56,9 +56,9 @@ struct op_run {
     /* Contributions to the output's gradient: one, unless the kernel said it sums them itself. */
     float *gradients[OP_MAX_GRADIENTS];
     int gradient_count;
-    float *const *input_gradients;  /* NULL entries: not wanted */
+    float *const *input_gradients; /* NULL entries: not wanted */
     void *workspace, *kept, *scratch;
-    uint64_t random;            /* key of this node's stream in this step */
+    uint64_t random; /* key of this node's stream in this step */
 };
 
 /* One way to compute an op. A plan takes the first of the op's kernels whose `fits` says yes: a
@@ -72,15 +72,14 @@ struct op_kernel {
     void (*pass[PASS_COUNT])(const struct op_run *run);
     /* NULL, or what moves running statistics at the end of a step. */
     void (*commit)(const struct op_run *run);
-    bool sums_gradients;        /* its backward takes several contributions */
-    bool residual;              /* it can add a residual before the ReLU */
-    bool residual_serving;      /* the same, in serving plans only */
-    bool relu;                  /* it can apply a ReLU, and undo it in backward by itself */
-    bool relu_forward;          /* it can apply a ReLU; the planner masks the gradient */
+    bool sums_gradients;   /* its backward takes several contributions */
+    bool residual;         /* it can add a residual before the ReLU */
+    bool residual_serving; /* the same, in serving plans only */
+    bool relu;             /* it can apply a ReLU, and undo it in backward by itself */
+    bool relu_forward;     /* it can apply a ReLU; the planner masks the gradient */
     /* NULL, or whether it can compute this max pool of its result along; it then gets the pool's
      * output and gradient as its own. */
-    bool (*pools)(const struct graph *graph, const struct plan_node *node,
-                  const struct node *pool);
+    bool (*pools)(const struct graph *graph, const struct plan_node *node, const struct node *pool);
 };
 
 /* --- What prepare may ask --- */

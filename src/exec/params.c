@@ -18,7 +18,7 @@ struct params {
     const struct graph *graph;
     struct params_memory memory;
     struct param *list;
-    int *of_value;              /* parameter index of each value, or -1 */
+    int *of_value; /* parameter index of each value, or -1 */
     int count, slots;
     bool fixed;
     size_t elements, statistic_elements;
@@ -150,8 +150,8 @@ static void place(struct params *params)
         size_t *end = is_statistic(params, i) ? &params->statistic_elements : &params->elements;
         param->first = *end;
         param->count = layout_bytes(&param->layout) / sizeof(float);
-        *end += (param->count + PARAMS_ALIGN_FLOATS - 1) / PARAMS_ALIGN_FLOATS *
-                PARAMS_ALIGN_FLOATS;
+        *end +=
+            (param->count + PARAMS_ALIGN_FLOATS - 1) / PARAMS_ALIGN_FLOATS * PARAMS_ALIGN_FLOATS;
     }
 }
 
@@ -274,8 +274,7 @@ static int initialize_one(struct params *params, int index, uint64_t seed, struc
     if (slab_create(layout_bytes(&plain), "initial weights", &drawn, err) < 0)
         return -1;
     fill_initial(value_of(params, index), seed, drawn.data);
-    int status =
-        dnn_reorder_now(&plain, drawn.data, &param->layout, place_of(params, index), err);
+    int status = dnn_reorder_now(&plain, drawn.data, &param->layout, place_of(params, index), err);
     slab_release(&drawn);
     return status;
 }
@@ -315,8 +314,11 @@ struct param_range params_range(const struct params *params, int index)
 {
     const struct value *value = value_of(params, index);
     const struct param *param = &params->list[index];
-    return (struct param_range){.name = value->name, .shape = value->shape, .flags = value->flags,
-                                .first = param->first, .count = param->count};
+    return (struct param_range){.name = value->name,
+                                .shape = value->shape,
+                                .flags = value->flags,
+                                .first = param->first,
+                                .count = param->count};
 }
 
 static int check_tensor(const struct params *params, int index, const struct tensor *tensor,
@@ -331,8 +333,8 @@ static int check_tensor(const struct params *params, int index, const struct ten
                      dtype_name(tensor->dtype), shape_text(&tensor->shape, have, sizeof have));
 }
 
-static int copy_out(const struct params *params, int index, const float *stored,
-                    struct tensor *out, struct error *err)
+static int copy_out(const struct params *params, int index, const float *stored, struct tensor *out,
+                    struct error *err)
 {
     if (check_tensor(params, index, out, err) < 0)
         return -1;

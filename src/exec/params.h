@@ -33,20 +33,20 @@ struct param_range {
     const char *name;
     struct shape shape;
     unsigned flags;
-    size_t first, count;        /* in floats; of the weights slab, or of the statistics slab */
+    size_t first, count; /* in floats; of the weights slab, or of the statistics slab */
 };
 
 /* `slots`: optimizer slots per weight. `memory` may be NULL. */
 int params_create(const struct graph *graph, int slots, const struct params_memory *memory,
                   struct params **out, struct error *err);
-void params_destroy(struct params *params);         /* accepts NULL */
+void params_destroy(struct params *params); /* accepts NULL */
 /* Fills weights and statistics by their initialisers, slots with zeros. The numbers depend on
  * (seed, parameter's name, element) alone, not on layout or threads. */
 int params_initialize(struct params *params, uint64_t seed, struct error *err);
 
-int params_count(const struct params *params);      /* trainable ones and statistics */
+int params_count(const struct params *params); /* trainable ones and statistics */
 const char *params_name(const struct params *params, int index);
-int params_find(const struct params *params, const char *name);             /* or -1 */
+int params_find(const struct params *params, const char *name); /* or -1 */
 struct param_range params_range(const struct params *params, int index);
 /* Plain row-major copies; `out` and `in` have the parameter's shape (else ERROR_FORMAT). */
 int params_read(const struct params *params, int index, struct tensor *out, struct error *err);
@@ -59,7 +59,7 @@ int params_write_slot(struct params *params, int index, int slot, const struct t
                       struct error *err);
 
 int params_slots(const struct params *params);
-size_t params_elements(const struct params *params);            /* of the weights slab */
+size_t params_elements(const struct params *params); /* of the weights slab */
 size_t params_statistic_elements(const struct params *params);
 float *params_weights(struct params *params);
 float *params_gradients(struct params *params);

@@ -98,7 +98,8 @@ static int make_buckets(struct plan *plan, struct error *err)
         if (step > latest)
             latest = step;
         open.count = range.first + range.count - open.first;
-        if (plan->options.bucket_bytes && open.count * sizeof(float) >= plan->options.bucket_bytes) {
+        if (plan->options.bucket_bytes &&
+            open.count * sizeof(float) >= plan->options.bucket_bytes) {
             close_bucket(plan, open, latest);
             open = (struct bucket){.first = open.first + open.count};
         }
@@ -111,7 +112,8 @@ static int make_buckets(struct plan *plan, struct error *err)
 static void *weight_pointer(struct params *params, int index)
 {
     struct param_range range = params_range(params, index);
-    float *base = range.flags & PARAM_STATISTIC ? params_statistics(params) : params_weights(params);
+    float *base =
+        range.flags & PARAM_STATISTIC ? params_statistics(params) : params_weights(params);
     return base + range.first;
 }
 
@@ -130,8 +132,8 @@ static void locate_buffers(struct plan *plan)
             buffer->pointer = weight_pointer(plan->params, buffer->index);
             break;
         case BUFFER_GRADIENT:
-            buffer->pointer = params_gradients(plan->params) +
-                              params_range(plan->params, buffer->index).first;
+            buffer->pointer =
+                params_gradients(plan->params) + params_range(plan->params, buffer->index).first;
             break;
         case BUFFER_COPY:
             buffer->pointer = (char *)plan->copies_slab.data + copied;
@@ -253,8 +255,8 @@ int plan_create(const struct graph *graph, struct params *params,
     if (plan->arena)
         plan->values = ARENA_ARRAY(plan->arena, struct plan_value, graph_value_count(graph));
     dnn_set_threads(plan->options.threads);
-    int status = plan->values ? fill_plan(plan, err)
-                              : error_set(err, ERROR_MEMORY, "no memory for a plan");
+    int status =
+        plan->values ? fill_plan(plan, err) : error_set(err, ERROR_MEMORY, "no memory for a plan");
     if (status == 0)
         *out = plan;
     else
@@ -500,9 +502,9 @@ int plan_bucket_count(const struct plan *plan)
 struct tensor plan_input_gradient(const struct plan *plan, int index)
 {
     value_id input = plan->inputs[index];
-    struct tensor tensor = {.dtype = DTYPE_F32,
-                            .shape = shape_with_batch(graph_value(plan->graph, input)->shape,
-                                                      plan->options.batch)};
+    struct tensor tensor = {
+        .dtype = DTYPE_F32,
+        .shape = shape_with_batch(graph_value(plan->graph, input)->shape, plan->options.batch)};
     if (plan->input_gradients[index] != NO_BUFFER)
         tensor.data = plan->buffers[plan->input_gradients[index]].pointer;
     return tensor;
@@ -516,7 +518,8 @@ uint64_t plan_fingerprint(const struct plan *plan)
         struct param_range range = params_range(plan->params, i);
         hash = random_key_text(hash, range.name);
         hash = random_key(hash, range.first);
-        hash = random_key_text(hash, layout_text(params_layout(plan->params, i), text, sizeof text));
+        hash =
+            random_key_text(hash, layout_text(params_layout(plan->params, i), text, sizeof text));
     }
     for (int b = 0; b < plan->bucket_count; b++)
         hash = random_key(hash, plan->buckets[b].first);

@@ -17,18 +17,18 @@ struct plan;
 struct strbuf;
 
 enum plan_mode {
-    PLAN_TRAIN,         /* batch statistics, dropout, backward */
-    PLAN_EVALUATE,      /* running statistics, the loss too; weights read from params each time */
-    PLAN_SERVE,         /* no loss; batch norm folded into the plan's own copy of the weights */
+    PLAN_TRAIN,    /* batch statistics, dropout, backward */
+    PLAN_EVALUATE, /* running statistics, the loss too; weights read from params each time */
+    PLAN_SERVE,    /* no loss; batch norm folded into the plan's own copy of the weights */
 };
 
 struct plan_options {
     enum plan_mode mode;
     int batch;
-    int threads;            /* 0: all that the process may use */
-    size_t bucket_bytes;    /* 0: one bucket */
-    bool unfused;           /* every op alone; for comparing with the fused result */
-    bool profile;           /* take the time of each step, for plan_explain */
+    int threads;              /* 0: all that the process may use */
+    size_t bucket_bytes;      /* 0: one bucket */
+    bool unfused;             /* every op alone; for comparing with the fused result */
+    bool profile;             /* take the time of each step, for plan_explain */
     bool want_input_gradient; /* keep the gradient of the inputs, for tests */
 };
 
@@ -38,7 +38,7 @@ typedef void plan_bucket_fn(void *context, int bucket, float *first, size_t coun
 
 int plan_create(const struct graph *graph, struct params *params,
                 const struct plan_options *options, struct plan **out, struct error *err);
-void plan_destroy(struct plan *plan);               /* accepts NULL */
+void plan_destroy(struct plan *plan); /* accepts NULL */
 
 /* The graph's inputs and outputs this plan uses, by position; labels and the loss are not among
  * those of a serving plan. */
@@ -74,10 +74,10 @@ struct tensor plan_input_gradient(const struct plan *plan, int index);
 uint64_t plan_fingerprint(const struct plan *plan);
 
 struct plan_memory {
-    size_t parameters, gradients, slots;    /* shared through params */
-    size_t saved;                           /* written in forward, read in backward */
-    size_t peak;                            /* the plan's slab: saved and transient together */
-    size_t sum;                             /* what it would be without reuse */
+    size_t parameters, gradients, slots; /* shared through params */
+    size_t saved;                        /* written in forward, read in backward */
+    size_t peak;                         /* the plan's slab: saved and transient together */
+    size_t sum;                          /* what it would be without reuse */
 };
 void plan_memory(const struct plan *plan, struct plan_memory *out);
 
@@ -86,10 +86,10 @@ void plan_explain(const struct plan *plan, struct strbuf *out);
 /* One executed step of the plan, for tests and traces. */
 struct plan_step_info {
     const char *node, *op, *pass, *kernel;
-    bool reorder;               /* inserted by the planner */
+    bool reorder; /* inserted by the planner */
     size_t bytes;
-    double flops;               /* 0 when not counted */
-    double seconds;             /* summed over the profiled runs */
+    double flops;   /* 0 when not counted */
+    double seconds; /* summed over the profiled runs */
 };
 int plan_step_count(const struct plan *plan);
 struct plan_step_info plan_step(const struct plan *plan, int index);

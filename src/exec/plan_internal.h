@@ -14,22 +14,22 @@ typedef int buffer_id;
 enum { NO_BUFFER = -1 };
 
 enum buffer_kind {
-    BUFFER_SLAB,                /* the plan's own memory, placed by liveness */
-    BUFFER_INPUT,               /* the caller's tensor */
-    BUFFER_WEIGHT,              /* in params: weights or statistics */
-    BUFFER_GRADIENT,            /* in params */
-    BUFFER_COPY,                /* serving: the plan's own copy of a parameter */
+    BUFFER_SLAB,     /* the plan's own memory, placed by liveness */
+    BUFFER_INPUT,    /* the caller's tensor */
+    BUFFER_WEIGHT,   /* in params: weights or statistics */
+    BUFFER_GRADIENT, /* in params */
+    BUFFER_COPY,     /* serving: the plan's own copy of a parameter */
 };
 
 struct buffer {
     enum buffer_kind kind;
     size_t bytes;
-    int index;                  /* of the input or parameter */
-    int first, last;            /* steps between which it must keep its bytes; last < 0: unused */
-    bool keep;                  /* an output: alive until the end */
-    size_t offset;              /* in the slab */
+    int index;       /* of the input or parameter */
+    int first, last; /* steps between which it must keep its bytes; last < 0: unused */
+    bool keep;       /* an output: alive until the end */
+    size_t offset;   /* in the slab */
     void *pointer;
-    int gradient_owners;        /* values whose gradient this holds; 1: may be overwritten */
+    int gradient_owners; /* values whose gradient this holds; 1: may be overwritten */
 };
 
 /* One of the forms in which a value (or its gradient) exists. */
@@ -41,20 +41,20 @@ struct form {
 enum { VALUE_MAX_FORMS = 4 };
 
 struct plan_value {
-    struct form forms[VALUE_MAX_FORMS];     /* the first as it was produced */
+    struct form forms[VALUE_MAX_FORMS]; /* the first as it was produced */
     int form_count;
     struct form gradients[OP_MAX_GRADIENTS];
     int gradient_count;
-    int consumers;              /* plan nodes that read it, and outputs */
-    int consumed;               /* of those, the ones already prepared */
+    int consumers; /* plan nodes that read it, and outputs */
+    int consumed;  /* of those, the ones already prepared */
     bool wants_gradient;
-    bool pinned;                /* a backward pass or a view reads it later: not to be overwritten */
+    bool pinned; /* a backward pass or a view reads it later: not to be overwritten */
 };
 
 struct use {
     enum op_pass pass;
     int role;
-    const struct layout *layout;            /* NULL: as it is */
+    const struct layout *layout; /* NULL: as it is */
 };
 
 struct bound_call {
@@ -68,7 +68,7 @@ enum { ITEM_MAX_USES = 48, ITEM_MAX_CALLS = 12 };
 
 /* A plan node with what its kernel said in prepare. */
 struct item {
-    struct plan_node node;      /* first: kernels get a pointer to it */
+    struct plan_node node; /* first: kernels get a pointer to it */
     struct use uses[ITEM_MAX_USES];
     int use_count;
     struct bound_call calls[ITEM_MAX_CALLS];
@@ -76,11 +76,11 @@ struct item {
     const struct layout *output_layout;
     size_t workspace_bytes, kept_bytes, scratch_bytes;
     buffer_id workspace, kept;
-    int overwrite;              /* input whose memory the output may take, or -1 */
-    int view;                   /* input whose memory the output is, or -1 */
-    unsigned passed_gradients;  /* bit per input */
-    bool accumulates;           /* forward adds to what the output holds: the residual first */
-    bool gradient_in_place;     /* input 0's gradient may take the memory of the output's */
+    int overwrite;             /* input whose memory the output may take, or -1 */
+    int view;                  /* input whose memory the output is, or -1 */
+    unsigned passed_gradients; /* bit per input */
+    bool accumulates;          /* forward adds to what the output holds: the residual first */
+    bool gradient_in_place;    /* input 0's gradient may take the memory of the output's */
 };
 
 enum step_kind { STEP_KERNEL, STEP_REORDER, STEP_SUM, STEP_MASK, STEP_SEED, STEP_COPY };
@@ -93,16 +93,16 @@ struct bound {
 struct step {
     enum step_kind kind;
     enum op_pass pass;
-    struct item *item;          /* NULL where no node is meant */
+    struct item *item; /* NULL where no node is meant */
     const char *name, *kernel;
-    const struct layout *layout;            /* of what it writes, for explain */
-    struct bound *bounds;       /* every buffer it touches; roles as the kind needs them */
+    const struct layout *layout; /* of what it writes, for explain */
+    struct bound *bounds;        /* every buffer it touches; roles as the kind needs them */
     int bound_count;
-    struct op_run run;          /* STEP_KERNEL */
-    struct dnn_call *call;      /* STEP_REORDER: bounds 0 and 1 are from and to */
-    int sources;                /* STEP_SUM, STEP_MASK: bounds 0..sources-1; then y; then target */
-    size_t count;               /* elements of the last three kinds */
-    int bucket_first, bucket_end;           /* buckets that are final after this step */
+    struct op_run run;     /* STEP_KERNEL */
+    struct dnn_call *call; /* STEP_REORDER: bounds 0 and 1 are from and to */
+    int sources;           /* STEP_SUM, STEP_MASK: bounds 0..sources-1; then y; then target */
+    size_t count;          /* elements of the last three kinds */
+    int bucket_first, bucket_end; /* buckets that are final after this step */
     double flops, seconds;
 };
 
@@ -131,7 +131,7 @@ struct plan {
     int buffer_count, buffer_capacity;
     struct step *steps;
     int step_count, step_capacity;
-    int forward_steps;          /* the first so many are the forward pass */
+    int forward_steps; /* the first so many are the forward pass */
     struct bucket *buckets;
     int bucket_count;
     struct weight_copy *copies;
@@ -143,17 +143,17 @@ struct plan {
 
     struct slab slab, copies_slab;
     size_t slab_bytes, saved_bytes, sum_bytes;
-    value_id *inputs;           /* graph inputs in use */
+    value_id *inputs; /* graph inputs in use */
     buffer_id *input_buffers;
     int input_count;
-    value_id *outputs;          /* graph outputs, then the loss */
+    value_id *outputs; /* graph outputs, then the loss */
     const char **output_names;
     buffer_id *output_buffers;
     int output_count;
     buffer_id *input_gradients;
     float loss_scale;
     uint64_t random_seed, random_step;
-    float *bound_weights;       /* where params' slabs were when steps were bound */
+    float *bound_weights; /* where params' slabs were when steps were bound */
     int profiled_runs;
 };
 
@@ -180,16 +180,15 @@ buffer_id builder_add_buffer(struct plan_builder *builder, enum buffer_kind kind
 struct step *builder_add_step(struct plan_builder *builder, struct step step,
                               const struct bound *bounds, int bound_count);
 /* The value in this layout; adds a reorder step where no form has it. NULL layout: as it is. */
-struct form builder_form(struct plan_builder *builder, value_id value,
-                         const struct layout *layout, enum op_pass pass, const char *who);
+struct form builder_form(struct plan_builder *builder, value_id value, const struct layout *layout,
+                         enum op_pass pass, const char *who);
 /* From one form to another layout; `to` NO_BUFFER: a new buffer. */
 struct form builder_reorder(struct plan_builder *builder, struct form from,
                             const struct layout *layout, buffer_id to, enum op_pass pass,
                             const char *name);
 void builder_emit_kernel(struct plan_builder *builder, struct item *item, enum op_pass pass,
                          const struct bound *bounds, int bound_count, int gradient_count);
-const struct layout *builder_keep_layout(struct plan_builder *builder,
-                                         const struct layout *layout);
+const struct layout *builder_keep_layout(struct plan_builder *builder, const struct layout *layout);
 struct use *item_find_use(struct item *item, enum op_pass pass, int role);
 /* The value behind ROLE_INPUT + index (the residual behind the last input). */
 value_id item_input(const struct item *item, int index);

@@ -13,7 +13,7 @@ struct output {
 };
 
 struct graph {
-    struct arena *arena;        /* names, attributes, input lists */
+    struct arena *arena; /* names, attributes, input lists */
     struct value *values;
     struct node *nodes;
     struct output *outputs;
@@ -109,9 +109,10 @@ value_id graph_input(struct graph *graph, const char *name, enum dtype dtype, st
         if (shape.dim[i] < 1 && !(i == 0 && shape.dim[i] == SHAPE_BATCH))
             return graph_fail(graph, "input \"%s\": dimension %d is %lld", name, i,
                               (long long)shape.dim[i]);
-    value_id value = add_value(graph, (struct value){.kind = VALUE_INPUT, .name = name,
-                                                     .dtype = dtype, .shape = shape,
-                                                     .producer = -1});
+    value_id value = add_value(
+        graph,
+        (struct value){
+            .kind = VALUE_INPUT, .name = name, .dtype = dtype, .shape = shape, .producer = -1});
     if (value < 0)
         return value;
     if (!grow(&graph->inputs, graph->input_count, &graph->input_capacity, sizeof(value_id)))
@@ -135,8 +136,12 @@ value_id graph_param(struct graph *graph, const char *name, struct shape shape,
         return graph_fail(graph, "parameter \"%s\" is declared twice", name);
     if (shape_count(&shape) < 1)
         return graph_fail(graph, "parameter \"%s\" has no elements", name);
-    return add_value(graph, (struct value){.kind = VALUE_PARAM, .name = name, .dtype = DTYPE_F32,
-                                           .shape = shape, .producer = -1, .flags = flags,
+    return add_value(graph, (struct value){.kind = VALUE_PARAM,
+                                           .name = name,
+                                           .dtype = DTYPE_F32,
+                                           .shape = shape,
+                                           .producer = -1,
+                                           .flags = flags,
                                            .init = init});
 }
 
@@ -161,11 +166,14 @@ value_id graph_node(struct graph *graph, const struct op *op, const char *name,
     if (op->attributes_size)
         memcpy(attribute_copy, attributes, op->attributes_size);
 
-    struct node node = {.op = op, .attributes = attribute_copy, .name = name_copy,
-                        .index = graph->node_count, .input_count = input_count,
+    struct node node = {.op = op,
+                        .attributes = attribute_copy,
+                        .name = name_copy,
+                        .index = graph->node_count,
+                        .input_count = input_count,
                         .inputs = input_copy};
-    struct value result = {.kind = VALUE_RESULT, .name = name, .dtype = DTYPE_F32,
-                           .producer = node.index};
+    struct value result = {
+        .kind = VALUE_RESULT, .name = name, .dtype = DTYPE_F32, .producer = node.index};
     struct error err = {0};
     if (op->infer(graph, &node, &result, &err) < 0)
         return graph_fail(graph, "%s (%s): %s", name, op->name, err.message);

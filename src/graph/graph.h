@@ -16,8 +16,8 @@ struct strbuf;
 
 enum param_flags {
     PARAM_TRAINABLE = 1 << 0,
-    PARAM_DECAY = 1 << 1,       /* weight decay applies */
-    PARAM_STATISTIC = 1 << 2,   /* changed by the forward pass: running mean and variance */
+    PARAM_DECAY = 1 << 1,     /* weight decay applies */
+    PARAM_STATISTIC = 1 << 2, /* changed by the forward pass: running mean and variance */
 };
 
 enum value_kind { VALUE_INPUT, VALUE_PARAM, VALUE_RESULT };
@@ -26,11 +26,11 @@ struct value {
     enum value_kind kind;
     const char *name;
     enum dtype dtype;
-    struct shape shape;         /* parameters have no batch dimension */
-    int producer;               /* node index, for VALUE_RESULT */
-    bool channels_last;         /* an input stored N, H, W, C though its shape is N, C, H, W */
-    unsigned flags;             /* of a parameter */
-    struct initializer init;    /* of a parameter; never INIT_DEFAULT */
+    struct shape shape;      /* parameters have no batch dimension */
+    int producer;            /* node index, for VALUE_RESULT */
+    bool channels_last;      /* an input stored N, H, W, C though its shape is N, C, H, W */
+    unsigned flags;          /* of a parameter */
+    struct initializer init; /* of a parameter; never INIT_DEFAULT */
 };
 
 struct node {
@@ -43,8 +43,8 @@ struct node {
     value_id output;
 };
 
-struct graph *graph_create(void);               /* NULL when memory is short */
-void graph_destroy(struct graph *graph);        /* accepts NULL */
+struct graph *graph_create(void);        /* NULL when memory is short */
+void graph_destroy(struct graph *graph); /* accepts NULL */
 
 value_id graph_input(struct graph *graph, const char *name, enum dtype dtype, struct shape shape);
 void graph_mark_channels_last(struct graph *graph, value_id input);
@@ -70,12 +70,12 @@ const struct node *graph_node_at(const struct graph *graph, int index);
 int graph_output_count(const struct graph *graph);
 const char *graph_output_name(const struct graph *graph, int index);
 value_id graph_output_value(const struct graph *graph, int index);
-value_id graph_find_output(const struct graph *graph, const char *name);    /* or negative */
-value_id graph_find_input(const struct graph *graph, const char *name);     /* or negative */
-value_id graph_loss_value(const struct graph *graph);                       /* or negative */
+value_id graph_find_output(const struct graph *graph, const char *name); /* or negative */
+value_id graph_find_input(const struct graph *graph, const char *name);  /* or negative */
+value_id graph_loss_value(const struct graph *graph);                    /* or negative */
 int graph_input_count(const struct graph *graph);
 value_id graph_input_value(const struct graph *graph, int index);
-int64_t graph_parameter_elements(const struct graph *graph);                /* trainable */
+int64_t graph_parameter_elements(const struct graph *graph); /* trainable */
 
 /* One line per node: name, op, inputs, shape, parameters. */
 void graph_print(const struct graph *graph, struct strbuf *out);

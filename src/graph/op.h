@@ -13,7 +13,7 @@ struct op {
     /* Fills the output's dtype and shape from the inputs'; the batch stays symbolic. */
     int (*infer)(const struct graph *graph, const struct node *node, struct value *out,
                  struct error *err);
-    const struct op_kernel *const *kernels;     /* NULL-terminated, in order of preference */
+    const struct op_kernel *const *kernels; /* NULL-terminated, in order of preference */
     /* Floating-point operations of one forward pass per example; NULL: not counted. */
     double (*flops)(const struct graph *graph, const struct node *node);
     /* Adds this op on a small shape to `graph`, from variant 0 on; a negative id, with nothing
@@ -21,6 +21,6 @@ struct op {
     value_id (*example)(struct graph *graph, int variant);
 };
 
-const struct op *const *op_list(void);          /* NULL-terminated, generated from ops/ */
+const struct op *const *op_list(void); /* NULL-terminated, generated from ops/ */
 
 #endif

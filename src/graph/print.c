@@ -1,8 +1,8 @@
 #include <inttypes.h>
 
 #include "base/strbuf.h"
-#include "graph/op.h"
 #include "graph/graph.h"
+#include "graph/op.h"
 
 static void print_inputs(const struct graph *graph, const struct node *node, struct strbuf *out)
 {

@@ -3,7 +3,7 @@
 
 static void build(struct graph *graph, const struct model_args *args)
 {
-    value_id x = image_input(graph, 1, args->image_size);               /* [N, 1, 28, 28] */
+    value_id x = image_input(graph, 1, args->image_size); /* [N, 1, 28, 28] */
     x = max_pool(graph, relu(graph, conv2d(graph, x, 32, .kernel = 3)), .kernel = 2);
     x = max_pool(graph, relu(graph, conv2d(graph, x, 64, .kernel = 3)), .kernel = 2);
     x = relu(graph, dense(graph, flatten(graph, x), 64));

@@ -3,7 +3,7 @@
 
 static void build(struct graph *graph, const struct model_args *args)
 {
-    value_id x = image_input(graph, 1, args->image_size);               /* [N, 1, 28, 28] */
+    value_id x = image_input(graph, 1, args->image_size); /* [N, 1, 28, 28] */
     x = relu(graph, conv2d(graph, x, 32, .kernel = 3));
     x = relu(graph, dense(graph, flatten(graph, x), 128));
     classifier_output(graph, dense(graph, x, args->classes));

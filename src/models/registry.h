@@ -6,8 +6,8 @@
 
 struct error;
 
-const struct model *const *model_list(void);        /* NULL-terminated, generated from models/ */
-const struct model *model_find(const char *name);   /* NULL when there is none */
+const struct model *const *model_list(void);      /* NULL-terminated, generated from models/ */
+const struct model *model_find(const char *name); /* NULL when there is none */
 /* A name from the list, or a path to a shared object that defines `model_user` (it stays loaded
  * until the process ends). */
 int model_open(const char *name_or_path, const struct model **out, struct error *err);

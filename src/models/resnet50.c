@@ -11,9 +11,9 @@ static value_id conv_norm(struct graph *graph, value_id x, int channels, int ker
     snprintf(conv_name, sizeof conv_name, "%sconv%s", block, name);
     snprintf(norm_name, sizeof norm_name, "%snorm%s", block, name);
     int padding = (kernel - 1) / 2;
-    x = conv2d(graph, x, channels, .kernel = kernel, .stride = stride,
-               .padding = PADDING_EXPLICIT, .pad_before = padding, .pad_after = padding,
-               .no_bias = 1, .weights_init = {INIT_VARIANCE_SCALING, 1}, .name = conv_name);
+    x = conv2d(graph, x, channels, .kernel = kernel, .stride = stride, .padding = PADDING_EXPLICIT,
+               .pad_before = padding, .pad_after = padding, .no_bias = 1,
+               .weights_init = {INIT_VARIANCE_SCALING, 1}, .name = conv_name);
     return batch_norm(graph, x, .momentum = 0.9f, .epsilon = 1e-5f, .name = norm_name);
 }
 
@@ -31,7 +31,7 @@ static value_id bottleneck(struct graph *graph, value_id x, int channels, int st
 static void build(struct graph *graph, const struct model_args *args)
 {
     static const int blocks[] = {3, 4, 6, 3};
-    value_id x = image_input(graph, 3, args->image_size);               /* [N, 3, 224, 224] */
+    value_id x = image_input(graph, 3, args->image_size); /* [N, 3, 224, 224] */
     x = relu(graph, conv_norm(graph, x, 64, 7, 2, "stem/", ""));
     x = max_pool(graph, x, .kernel = 3, .stride = 2, .padding = PADDING_SAME);
     for (int stage = 0; stage < 4; stage++)
@@ -41,7 +41,7 @@ static void build(struct graph *graph, const struct model_args *args)
             int stride = stage > 0 && i == 0 ? 2 : 1;
             x = bottleneck(graph, x, 64 << stage, stride, i == 0, block);
         }
-    x = flatten(graph, global_avg_pool(graph, x));                      /* [N, 2048] */
+    x = flatten(graph, global_avg_pool(graph, x)); /* [N, 2048] */
     x = dense(graph, x, args->classes, .weights_init = {INIT_NORMAL, 0.01f}, .name = "dense");
     classifier_output(graph, x);
 }

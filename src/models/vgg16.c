@@ -10,8 +10,8 @@ static value_id conv_group(struct graph *graph, value_id x, int group, int convo
     for (int i = 1; i <= convolutions; i++) {
         char name[32];
         snprintf(name, sizeof name, "conv%d_%d", group, i);
-        x = relu(graph, conv2d(graph, x, channels, .kernel = 3, .padding = PADDING_SAME,
-                               .name = name));
+        x = relu(graph,
+                 conv2d(graph, x, channels, .kernel = 3, .padding = PADDING_SAME, .name = name));
     }
     return max_pool(graph, x, .kernel = 2);
 }
@@ -27,12 +27,12 @@ static value_id affine(struct graph *graph, value_id x, int inputs, int units, f
 
 static void build(struct graph *graph, const struct model_args *args)
 {
-    value_id x = image_input(graph, 3, args->image_size);               /* [N, 3, 224, 224] */
+    value_id x = image_input(graph, 3, args->image_size); /* [N, 3, 224, 224] */
     x = conv_group(graph, x, 1, 2, 64);
     x = conv_group(graph, x, 2, 2, 128);
     x = conv_group(graph, x, 3, 3, 256);
     x = conv_group(graph, x, 4, 3, 512);
-    x = conv_group(graph, x, 5, 3, 512);                                /* [N, 512, 7, 7] */
+    x = conv_group(graph, x, 5, 3, 512); /* [N, 512, 7, 7] */
     int side = args->image_size / 32;
     x = relu(graph, affine(graph, flatten(graph, x), 512 * side * side, 4096, 2, "dense1"));
     x = dropout(graph, x, 0.5f);

@@ -114,7 +114,8 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
         return error_set(err, ERROR_KERNEL, "batch norm cannot walk this layout");
     int lanes = (int)state->form.inner;
     state->kernels = choose(lanes);
-    state->segment = (struct norm_segment){.spatial = (size_t)state->form.spatial, .lanes = lanes,
+    state->segment = (struct norm_segment){.spatial = (size_t)state->form.spatial,
+                                           .lanes = lanes,
                                            .stream = layout_bytes(&layout) >= STREAM_BYTES};
     state->epsilon = a->epsilon;
     state->momentum = a->momentum;
@@ -153,10 +154,10 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
 /* --- One segment after the other --- */
 
 struct segment_place {
-    size_t element;             /* of x, y and gradients */
-    size_t mask;                /* byte of the mask */
+    size_t element; /* of x, y and gradients */
+    size_t mask;    /* byte of the mask */
     size_t channel;
-    size_t partial;             /* of the per-example sums */
+    size_t partial; /* of the per-example sums */
 };
 
 static struct segment_place place_of(const struct state *state, int64_t index)
@@ -198,8 +199,8 @@ static void batch_statistics(const struct op_run *run)
         struct segment_place at = place_of(state, i);
         memset(sums + at.partial, 0, (size_t)state->form.inner * sizeof(double));
         memset(squares + at.partial, 0, (size_t)state->form.inner * sizeof(double));
-        state->kernels->sum(&state->segment, x + at.element, pivot + at.channel,
-                            sums + at.partial, squares + at.partial);
+        state->kernels->sum(&state->segment, x + at.element, pivot + at.channel, sums + at.partial,
+                            squares + at.partial);
     }
     struct kept kept = kept_of(run);
     double count = (double)(state->form.outer * state->form.spatial);
@@ -207,7 +208,7 @@ static void batch_statistics(const struct op_run *run)
     for (int64_t c = 0; c < channels; c++) {
         double shift = total(sums, state, c) / count;
         double variance = total(squares, state, c) / count - shift * shift;
-        variance = variance > 0 ? variance : variance < 0 ? 0 : variance;   /* NaN stays */
+        variance = variance > 0 ? variance : variance < 0 ? 0 : variance; /* NaN stays */
         kept.mean[c] = (float)((double)pivot[c] + shift);
         kept.variance[c] = (float)variance;
         kept.inverse[c] = (float)(1 / sqrt(variance + (double)state->epsilon));
@@ -220,8 +221,8 @@ static void running_statistics(const struct op_run *run)
     struct kept kept = kept_of(run);
     for (int64_t c = 0; c < state->form.channels; c++) {
         kept.mean[c] = run->inputs[BATCH_NORM_MEAN][c];
-        kept.inverse[c] = (float)(1 / sqrt((double)run->inputs[BATCH_NORM_VARIANCE][c] +
-                                           (double)state->epsilon));
+        kept.inverse[c] =
+            (float)(1 / sqrt((double)run->inputs[BATCH_NORM_VARIANCE][c] + (double)state->epsilon));
     }
 }
 
@@ -236,12 +237,11 @@ static void forward(const struct op_run *run)
     int64_t channels = padded_channels(state), segments = segment_count(state);
     float *factor = run->scratch, *offset = factor + channels;
     for (int64_t c = 0; c < channels; c++) {
-        bool real = c < state->form.channels;       /* padding stays zero */
+        bool real = c < state->form.channels; /* padding stays zero */
         factor[c] = real ? run->inputs[BATCH_NORM_SCALE][c] * kept.inverse[c] : 0;
         offset[c] = real ? run->inputs[BATCH_NORM_SHIFT][c] - kept.mean[c] * factor[c] : 0;
     }
-    const float *residual =
-        run->node->residual >= 0 ? run->inputs[run->node->input_count] : NULL;
+    const float *residual = run->node->residual >= 0 ? run->inputs[run->node->input_count] : NULL;
     uint8_t *mask = state->masked ? run->workspace : NULL;
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < segments; i++) {
@@ -258,13 +258,14 @@ static void forward(const struct op_run *run)
 struct gradient_pieces {
     float *pointers[NORM_MAX_GRADIENTS];
     int count;
-    const uint8_t *mask;        /* NULL: already applied, or no ReLU */
+    const uint8_t *mask; /* NULL: already applied, or no ReLU */
 };
 
 static struct gradient_pieces pieces_at(const struct gradient_pieces *all, size_t element,
                                         size_t mask)
 {
-    struct gradient_pieces here = {.count = all->count, .mask = all->mask ? all->mask + mask : NULL};
+    struct gradient_pieces here = {.count = all->count,
+                                   .mask = all->mask ? all->mask + mask : NULL};
     for (int i = 0; i < all->count; i++)
         here.pointers[i] = all->pointers[i] + element;
     return here;
@@ -323,9 +324,8 @@ static void backward(const struct op_run *run)
         memset(sums + at.partial, 0, (size_t)state->form.inner * sizeof(double));
         memset(products + at.partial, 0, (size_t)state->form.inner * sizeof(double));
         state->kernels->reduce(&state->segment, here.pointers, here.count, here.mask,
-                               x + at.element, kept.mean + at.channel,
-                               g ? g + at.element : NULL, sums + at.partial,
-                               products + at.partial);
+                               x + at.element, kept.mean + at.channel, g ? g + at.element : NULL,
+                               sums + at.partial, products + at.partial);
     }
     parameter_gradients(run, sums, products);
     if (!run->input_gradients[BATCH_NORM_X])

@@ -100,9 +100,8 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
                                   arguments, roles, err);
     if (!state->forward)
         return -1;
-    return builder_is_training(builder)
-               ? prepare_backward(builder, node, &whole, parts, state, err)
-               : 0;
+    return builder_is_training(builder) ? prepare_backward(builder, node, &whole, parts, state, err)
+                                        : 0;
 }
 
 static void forward(const struct op_run *run)

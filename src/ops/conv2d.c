@@ -34,7 +34,8 @@ static struct window axis(const struct conv2d_options *options, int kernel)
                            .stride = options->stride ? options->stride : 1,
                            .dilation = options->dilation ? options->dilation : 1,
                            .padding = options->padding,
-                           .pad_before = options->pad_before, .pad_after = options->pad_after};
+                           .pad_before = options->pad_before,
+                           .pad_after = options->pad_after};
 }
 
 value_id lockstep_conv2d(struct graph *graph, value_id x, int channels,
@@ -45,9 +46,9 @@ value_id lockstep_conv2d(struct graph *graph, value_id x, int channels,
     const char *name = options.name ? options.name : graph_make_name(graph, "conv2d");
     const struct shape *shape = &graph_value(graph, x)->shape;
     struct conv_attributes attributes = {.channels = channels,
-                                    .groups = options.groups ? options.groups : 1,
-                                    .rows = axis(&options, options.kernel_height),
-                                    .columns = axis(&options, options.kernel_width)};
+                                         .groups = options.groups ? options.groups : 1,
+                                         .rows = axis(&options, options.kernel_height),
+                                         .columns = axis(&options, options.kernel_width)};
     if (shape->ndim != 4)
         return graph_fail(graph, "%s: a convolution takes [N, C, H, W], not %d dimensions", name,
                           shape->ndim);

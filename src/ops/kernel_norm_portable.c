@@ -52,8 +52,8 @@ static float masked_gradient(float *const *gradients, int count, const uint8_t *
 }
 
 static void reduce(const struct norm_segment *segment, float *const *gradients, int count,
-                   const uint8_t *mask, const float *x, const float *mean, float *out,
-                   double *sums, double *products)
+                   const uint8_t *mask, const float *x, const float *mean, float *out, double *sums,
+                   double *products)
 {
     size_t lanes = (size_t)segment->lanes;
     for (size_t s = 0; s < segment->spatial; s++)
@@ -80,6 +80,9 @@ static void propagate(const struct norm_segment *segment, float *const *gradient
         }
 }
 
-const struct norm_kernels norm_kernels_portable = {
-    .name = "own:c", .fits = fits, .sum = sum, .apply = apply, .reduce = reduce,
-    .propagate = propagate};
+const struct norm_kernels norm_kernels_portable = {.name = "own:c",
+                                                   .fits = fits,
+                                                   .sum = sum,
+                                                   .apply = apply,
+                                                   .reduce = reduce,
+                                                   .propagate = propagate};

@@ -113,8 +113,10 @@ value_id pool_build(struct graph *graph, const struct op *op, value_id x,
     const char *name = options->name ? options->name : graph_make_name(graph, op->name);
     struct window window = {.kernel = options->kernel,
                             .stride = options->stride ? options->stride : options->kernel,
-                            .dilation = 1, .padding = options->padding,
-                            .pad_before = options->pad_before, .pad_after = options->pad_after};
+                            .dilation = 1,
+                            .padding = options->padding,
+                            .pad_before = options->pad_before,
+                            .pad_after = options->pad_after};
     if (options->padding == PADDING_EXPLICIT &&
         (options->pad_before >= options->kernel || options->pad_after >= options->kernel))
         return graph_fail(graph, "%s: padding of %d and %d would leave a window of %d empty", name,

@@ -14,7 +14,7 @@ enum { NORM_MAX_GRADIENTS = 3 };
 struct norm_segment {
     size_t spatial;
     int lanes;
-    bool stream;                /* the result is larger than the caches: write past them */
+    bool stream; /* the result is larger than the caches: write past them */
 };
 
 /* A mask has one bit per element, set where the ReLU let it through. */
@@ -30,15 +30,15 @@ struct norm_kernels {
     /* g = masked sum of the gradients (mask NULL: all); adds the sums of g and g * (x - mean) of
      * each lane. Writes g to `out` unless that is NULL; `out` may be one of the gradients. */
     void (*reduce)(const struct norm_segment *segment, float *const *gradients, int count,
-                   const uint8_t *mask, const float *x, const float *mean, float *out,
-                   double *sums, double *products);
+                   const uint8_t *mask, const float *x, const float *mean, float *out, double *sums,
+                   double *products);
     /* dx = g * a + (x - mean) * b + c, with g as above; dx may be one of the gradients. */
     void (*propagate)(const struct norm_segment *segment, float *const *gradients, int count,
                       const uint8_t *mask, const float *x, const float *mean, const float *a,
                       const float *b, const float *c, float *dx);
 };
 
-extern const struct norm_kernels norm_kernels_avx2;      /* whole registers of 8 lanes */
-extern const struct norm_kernels norm_kernels_portable;  /* any lanes */
+extern const struct norm_kernels norm_kernels_avx2;     /* whole registers of 8 lanes */
+extern const struct norm_kernels norm_kernels_portable; /* any lanes */
 
 #endif

@@ -8,7 +8,7 @@
 struct pool_attributes {
     struct window rows, columns;
     bool max;
-    bool global;                /* the window is the whole picture */
+    bool global; /* the window is the whole picture */
 };
 
 extern const struct op_kernel *const pool_kernels[];

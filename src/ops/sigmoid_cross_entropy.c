@@ -100,7 +100,8 @@ value_id lockstep_sigmoid_cross_entropy(struct graph *graph, value_id logits, va
 {
     if (logits < 0 || labels < 0)
         return -1;
-    const char *name = options.name ? options.name : graph_make_name(graph, "sigmoid_cross_entropy");
+    const char *name =
+        options.name ? options.name : graph_make_name(graph, "sigmoid_cross_entropy");
     value_id inputs[] = {logits, labels};
     return graph_node(graph, &op_sigmoid_cross_entropy, name,
                       &(struct attributes){options.label_smoothing}, inputs, 2);

@@ -11,7 +11,7 @@ struct error;
 struct window {
     int kernel, stride, dilation;
     enum padding padding;
-    int pad_before, pad_after;      /* after window_resolve: the real numbers of cells */
+    int pad_before, pad_after; /* after window_resolve: the real numbers of cells */
 };
 
 /* Settles the padding for a picture of `size` cells and gives the number of window positions.

@@ -9,10 +9,10 @@
 struct graph;
 
 struct source_options {
-    enum dataset_split split;   /* training: shuffled, without end; evaluation: one pass in order */
+    enum dataset_split split; /* training: shuffled, without end; evaluation: one pass in order */
     int batch, classes;
     uint64_t seed;
-    int64_t examples;           /* for kinds that draw; 0: the kind's own number */
+    int64_t examples; /* for kinds that draw; 0: the kind's own number */
 };
 
 /* Data that is open. All zero is none. */
@@ -26,6 +26,6 @@ struct source {
  * data behind it. */
 int source_open(struct source *source, const struct graph *graph, const char *spec,
                 const struct source_options *options, struct error *err);
-void source_close(struct source *source);       /* accepts one that is not open */
+void source_close(struct source *source); /* accepts one that is not open */
 
 #endif
