@@ -94,6 +94,17 @@ static bool pools(const struct graph *graph, const struct plan_node *node, const
     return !a->global && a->rows.kernel == 2 && a->rows.stride == 2 && plain;
 }
 
+/* Row-major, said aloud: a plan with another kernel may have stored them otherwise. */
+static void use_weights(struct plan_builder *builder, struct plan_node *node, enum op_pass pass,
+                        int role)
+{
+    for (int i = CONV_WEIGHTS; i < node->input_count; i++) {
+        struct shape shape = builder_shape(builder, node->inputs[i]);
+        struct layout plain = layout_plain(&shape);
+        builder_use(builder, node, pass, role + i, &plain);
+    }
+}
+
 static int prepare(struct plan_builder *builder, struct plan_node *node, struct error *err)
 {
     struct state *state = ARENA_NEW(builder_arena(builder), struct state);
@@ -120,14 +131,13 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
     node->state = state;
     builder_kernel_name(builder, node, "own:thin:avx2");
     builder_output(builder, node, &layout);
-    for (int i = CONV_X; i < node->input_count; i++)
-        builder_use(builder, node, PASS_FORWARD, ROLE_INPUT + i, NULL);
+    builder_use(builder, node, PASS_FORWARD, ROLE_INPUT + CONV_X, NULL);
+    use_weights(builder, node, PASS_FORWARD, ROLE_INPUT);
     if (!state->training)
         return 0;
     builder_use(builder, node, PASS_BACKWARD_WEIGHTS, ROLE_INPUT + CONV_X, NULL);
     builder_use(builder, node, PASS_BACKWARD_WEIGHTS, ROLE_GRADIENT, &layout);
-    for (int i = CONV_WEIGHTS; i < node->input_count; i++)
-        builder_use(builder, node, PASS_BACKWARD_WEIGHTS, ROLE_GRADIENT_OF_INPUT + i, NULL);
+    use_weights(builder, node, PASS_BACKWARD_WEIGHTS, ROLE_GRADIENT_OF_INPUT);
     if (state->relu)
         builder_use(builder, node, PASS_BACKWARD_WEIGHTS, ROLE_OUTPUT, NULL);
     if (state->pool) { /* two bytes a tile: the row and the column of each lane's largest */

@@ -80,6 +80,30 @@ def image_inputs():
            + head("y"), 3)
 
 
+def one_channel_images():
+    """MNIST's first layers, which have a kernel of their own, and what is not quite like them."""
+    tails = (("",), ("relu r y",), ("max_pool p y kernel=2",),
+             ("relu r y", "max_pool p r kernel=2"), ("max_pool p y kernel=2", "relu r p"),
+             ("relu r y", "max_pool p r kernel=3 stride=2"),
+             ("relu r y", "max_pool p r kernel=2 padding=same"),
+             ("relu r y", "max_pool p r kernel=2", "add s p p"),
+             ("relu r y", "sigmoid g y", "add s r g"),
+             ("batch_norm b y", "relu r b"),
+             ("relu r y", "avg_pool p r kernel=2"))
+    shapes = ((8, 9, 8), (16, 8, 8), (32, 12, 11), (24, 7, 10), (12, 8, 8), (8, 3, 3))
+    for number, (tail, shape) in enumerate(itertools.product(tails, shapes)):
+        channels, height, width = shape
+        if height == 3 and any("pool" in line for line in tail):
+            continue
+        lines = [line for line in tail if line]
+        last = lines[-1].split()[1] if lines else "y"
+        start = f"image x 1 {height} {width}" if number % 3 else picture(1, height, width)
+        conv = f"conv2d y x channels={channels} kernel=3 bias={(number + 1) % 2}"
+        what = ", ".join(line.split()[0] for line in [conv] + lines)
+        yield (f"one channel of {height}x{width} to {channels}: {what}, bias {(number + 1) % 2}",
+               [start, conv] + lines + head(last), (3, 1, 4)[number % 3])
+
+
 def batch_norms():
     for channels in (3, 8, 17, 64):
         for options in ("", " momentum=0.99 epsilon=0.001"):
@@ -302,6 +326,6 @@ def deep_chains():
 
 
 def all_cases():
-    for group in (convolutions, grouped_convolutions, odd_kernels, image_inputs, batch_norms, pools,
-                  element_operations, concats, losses, chains):
+    for group in (convolutions, grouped_convolutions, odd_kernels, image_inputs, one_channel_images,
+                  batch_norms, pools, element_operations, concats, losses, chains):
         yield from group()

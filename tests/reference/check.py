@@ -24,8 +24,8 @@ import networks
 import oracle
 import tensor_file
 
-ALL_PASSES = ("train", "train_unfused", "evaluate", "evaluate_unfused", "serve", "serve_unfused",
-              "serve_alone", "evaluate_alone")
+ALL_PASSES = ("train", "evaluate", "serve", "train_inputs", "evaluate_inputs", "train_unfused",
+              "evaluate_unfused", "serve_unfused", "serve_alone", "evaluate_alone")
 # A sum of n products in single precision is off by about sqrt(n) * 2^-24 of its size; four of these
 # allow for cancellation, and each operation on the way adds its share.
 ROUNDING = 4 * 2.0 ** -24
@@ -94,7 +94,7 @@ class Case:
             for key, value in wanted.items():
                 if name.startswith("serve") and key == "loss":
                     continue
-                if key.startswith("input_gradient/label"):
+                if key.startswith("input_gradient/") and (name == "train" or "label" in key):
                     continue
                 ratio, line = self.compare_one(f"{name}/{key}", value, actual, largest)
                 worst = max(worst, ratio)
@@ -260,7 +260,9 @@ def model_cases():
 def all_cases(data):
     yield from model_cases()
     if data:
-        for optimizer, rate in (("sgd", 0.02), ("adam", 1e-3)):
+        # Rates at which training is calm: at larger ones it is chaotic, and two precisions of
+        # PyTorch itself part by more than 1 % within fifty steps.
+        for optimizer, rate in (("sgd", 0.01), ("adam", 5e-4)):
             for batch in (64, 3, 1):
                 yield CurveCase(optimizer, rate, batch, data)
     for number, (name, lines, batch) in enumerate(cases.all_cases()):

@@ -172,7 +172,10 @@ class Walk:
 
     def softmax_cross_entropy(self, logits, labels, smoothing=0.0):
         self.count(logits.shape[1])
-        return F.cross_entropy(logits, labels.long(), reduction="none", label_smoothing=smoothing)
+        each = F.cross_entropy(logits, labels.long(), reduction="none", label_smoothing=smoothing)
+        if self.watch_kinks and float(each.detach().max()) < 0.05:
+            self.kink = 0.0     # probability 1, less 1: nothing left of it in single precision
+        return each
 
     def sigmoid_cross_entropy(self, logits, labels, smoothing=0.0):
         targets = labels.to(logits.dtype).view_as(logits)

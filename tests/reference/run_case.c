@@ -201,23 +201,32 @@ static int run_train(struct session *session, struct params *params, struct plan
     return keep_input_gradients(session, plan, pass, err);
 }
 
+/* Ways to make the same plans: as training does, with the inputs' gradients too (which keeps some
+ * kernels and fusions from being chosen), and every operation by itself. */
+struct variant {
+    const char *suffix;
+    bool unfused, input_gradient;
+};
+
 static struct plan_options plan_options(const struct session *session, enum plan_mode mode,
-                                        bool unfused)
+                                        const struct variant *variant)
 {
     return (struct plan_options){.mode = mode,
                                  .batch = note_integer(session, "batch", 1),
                                  .threads = note_integer(session, "threads", 0),
-                                 .unfused = unfused,
-                                 .want_input_gradient = mode == PLAN_TRAIN &&
-                                                        note_integer(session, "input_gradient", 1)};
+                                 .unfused = variant->unfused,
+                                 .want_input_gradient =
+                                     mode == PLAN_TRAIN && variant->input_gradient};
 }
 
 /* A plan beside the training plan, on the same params and so with its layouts. */
 static int run_beside(struct session *session, struct params *params, enum plan_mode mode,
-                      bool unfused, const char *pass, struct error *err)
+                      const char *name, const struct variant *variant, struct error *err)
 {
     struct plan *plan = NULL;
-    struct plan_options options = plan_options(session, mode, unfused);
+    struct plan_options options = plan_options(session, mode, variant);
+    char pass[64];
+    snprintf(pass, sizeof pass, "%s%s", name, variant->suffix);
     if (!wants(session, pass))
         return 0;
     if (plan_create(session->graph, params, &options, &plan, err) < 0)
@@ -228,22 +237,21 @@ static int run_beside(struct session *session, struct params *params, enum plan_
 }
 
 /* Training and what stands beside it. The other modes run first: training moves statistics. */
-static int run_together(struct session *session, bool unfused, struct error *err)
+static int run_together(struct session *session, const struct variant *variant, struct error *err)
 {
     int status = -1;
     struct params *params = NULL;
     struct plan *plan = NULL;
-    struct plan_options options = plan_options(session, PLAN_TRAIN, unfused);
-    const char *pass = unfused ? "train_unfused" : "train";
+    struct plan_options options = plan_options(session, PLAN_TRAIN, variant);
+    char pass[64];
+    snprintf(pass, sizeof pass, "train%s", variant->suffix);
     if (!wants(session, pass))
         return 0;
     if (params_create(session->graph, 0, NULL, &params, err) < 0 ||
         plan_create(session->graph, params, &options, &plan, err) < 0 ||
         each_parameter(session, params, pass, write_parameter, err) < 0 ||
-        run_beside(session, params, PLAN_EVALUATE, unfused,
-                   unfused ? "evaluate_unfused" : "evaluate", err) < 0 ||
-        run_beside(session, params, PLAN_SERVE, unfused, unfused ? "serve_unfused" : "serve", err) <
-            0 ||
+        run_beside(session, params, PLAN_EVALUATE, "evaluate", variant, err) < 0 ||
+        run_beside(session, params, PLAN_SERVE, "serve", variant, err) < 0 ||
         run_train(session, params, plan, pass, err) < 0)
         goto out;
     status = 0;
@@ -257,10 +265,11 @@ out:
 static int run_alone(struct session *session, enum plan_mode mode, const char *pass,
                      struct error *err)
 {
+    static const struct variant plain = {"", false, false};
     int status = -1;
     struct params *params = NULL;
     struct plan *plan = NULL;
-    struct plan_options options = plan_options(session, mode, false);
+    struct plan_options options = plan_options(session, mode, &plain);
     if (!wants(session, pass))
         return 0;
     if (params_create(session->graph, 0, NULL, &params, err) < 0 ||
@@ -303,12 +312,13 @@ static int train_steps(struct session *session, struct plan *plan, struct update
 static int run_curve(struct session *session, struct error *err)
 {
     int status = -1;
+    static const struct variant plain = {"", false, false};
     const struct optimizer *optimizer =
         optimizer_find(tensor_file_note(&session->file, "optimizer", "sgd"));
     struct params *params = NULL;
     struct plan *plan = NULL;
     struct updater *updater = NULL;
-    struct plan_options options = plan_options(session, PLAN_TRAIN, false);
+    struct plan_options options = plan_options(session, PLAN_TRAIN, &plain);
     if (!wants(session, "curve"))
         return 0;
     if (!optimizer)
@@ -331,8 +341,13 @@ out:
 
 static int run_passes(struct session *session, struct error *err)
 {
-    if (run_together(session, false, err) < 0 || run_together(session, true, err) < 0 ||
-        run_alone(session, PLAN_SERVE, "serve_alone", err) < 0 ||
+    static const struct variant variants[] = {
+        {"", false, false}, {"_inputs", false, true}, {"_unfused", true, true}};
+    for (int i = 0; i < 3; i++) {
+        if (run_together(session, &variants[i], err) < 0)
+            return -1;
+    }
+    if (run_alone(session, PLAN_SERVE, "serve_alone", err) < 0 ||
         run_alone(session, PLAN_EVALUATE, "evaluate_alone", err) < 0)
         return -1;
     return run_curve(session, err);
