@@ -66,7 +66,8 @@ struct op_run {
 struct op_kernel {
     const char *name;
     bool (*fits)(const struct plan_builder *builder, const struct plan_node *node); /* NULL: all */
-    /* Creates primitives and tells the planner what each pass needs, with the calls below. */
+    /* Creates primitives and tells the planner what each pass needs, with the calls below. May
+     * hand the node to another kernel of the op (node->kernel) when it sees the layouts. */
     int (*prepare)(struct plan_builder *builder, struct plan_node *node, struct error *err);
     /* Run with every buffer bound; may not allocate, lock or fail. A NULL pass does not exist. */
     void (*pass[PASS_COUNT])(const struct op_run *run);

@@ -25,7 +25,7 @@ struct state {
     size_t output_count;
 };
 
-static struct dnn_pool describe(const struct plan_builder *builder, const struct plan_node *node)
+struct dnn_pool pool_describe(const struct plan_builder *builder, const struct plan_node *node)
 {
     const struct pool_attributes *a = node->node->attributes;
     struct shape x = builder_shape(builder, node->inputs[0]);
@@ -54,7 +54,7 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
     if (!state)
         return error_set(err, ERROR_MEMORY, "no memory for a pooling layer");
     node->state = state;
-    struct dnn_pool pool = describe(builder, node);
+    struct dnn_pool pool = pool_describe(builder, node);
     struct dnn_primitive *forward = NULL, *backward = NULL;
     bool training = builder_is_training(builder);
     if (dnn_pool_forward(&pool, training, &forward, err) < 0)
@@ -96,14 +96,14 @@ static void backward(const struct op_run *run)
     dnn_call_run(((const struct state *)run->state)->backward);
 }
 
-static const struct op_kernel kernel_dnn = {
+const struct op_kernel pool_kernel_dnn = {
     .name = "onednn",
     .prepare = prepare,
     .pass = {forward, NULL, backward},
     .relu_forward = true,
 };
 
-const struct op_kernel *const pool_kernels[] = {&kernel_dnn, NULL};
+const struct op_kernel *const pool_kernels[] = {&pool_kernel_max, &pool_kernel_dnn, NULL};
 
 value_id pool_build(struct graph *graph, const struct op *op, value_id x,
                     const struct pool_options *options, bool max)

@@ -11,7 +11,12 @@ struct pool_attributes {
     bool global; /* the window is the whole picture */
 };
 
+extern const struct op_kernel pool_kernel_dnn; /* oneDNN's, for everything */
+extern const struct op_kernel pool_kernel_max; /* ours, for max pools of blocked layouts on AVX2 */
 extern const struct op_kernel *const pool_kernels[];
+
+/* The pool of this node, for the library; the source's layout is the one it has now. */
+struct dnn_pool pool_describe(const struct plan_builder *builder, const struct plan_node *node);
 
 int pool_infer(const struct graph *graph, const struct node *node, struct value *out,
                struct error *err);
