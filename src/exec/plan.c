@@ -518,6 +518,8 @@ uint64_t plan_fingerprint(const struct plan *plan)
         struct param_range range = params_range(plan->params, i);
         hash = random_key_text(hash, range.name);
         hash = random_key(hash, range.first);
+        for (int d = 0; d < range.shape.ndim; d++)
+            hash = random_key(hash, (uint64_t)range.shape.dim[d]);
         hash =
             random_key_text(hash, layout_text(params_layout(plan->params, i), text, sizeof text));
     }

@@ -184,6 +184,11 @@ def losses():
                ["input x f32 6", "dense logits x units=1", "input label f32 1",
                 "sigmoid_cross_entropy each logits label", "output logits logits", "loss each"],
                batch)
+    for width, smoothing in ((3, 0.0), (3, 0.2), (17, 0.1)):
+        yield (f"sigmoid_cross_entropy smoothing={smoothing} on {width}",
+               [f"input x f32 {width}", f"input label f32 {width}",
+                f"sigmoid_cross_entropy each x label smoothing={smoothing}", "output logits x",
+                "loss each"], 5)
 
 
 def chain(name, lines, channels=8, size=6, batch=3, **options):
