@@ -130,10 +130,10 @@ static int choose_length(struct job *job, const struct options *parsed, struct e
     if (steps && steps == epochs)
         return error_set(err, ERROR_USAGE, "--steps=%" PRId64 " and --epochs=%g exclude each other",
                          settings->steps, settings->epochs);
-    if (steps > epochs)
-        job->total_steps = settings->steps;
-    else if (settings->explain && !epochs)
+    if (settings->explain && steps <= OPTION_FROM_RECIPE && epochs <= OPTION_FROM_RECIPE)
         job->total_steps = EXPLAINED_STEPS;
+    else if (steps > epochs)
+        job->total_steps = settings->steps;
     else
         job->total_steps = llround((epochs ? settings->epochs : 1) * (double)per_epoch);
     return 0;

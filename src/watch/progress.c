@@ -16,7 +16,7 @@ enum { MAX_COLUMNS = 240, MIN_BAR = 8, MAX_BAR = 40 };
 struct progress {
     struct progress_options options;
     struct pace pace;
-    double started, drawn;      /* when */
+    double drawn;               /* when */
     bool on_line;               /* the cursor stands behind an unfinished line */
 };
 
@@ -136,40 +136,29 @@ static void on_step(struct progress *progress, const struct train_event *event)
     draw(progress, event);
 }
 
-/* An evaluation stays on the screen; the moving line goes on below it. */
+/* An evaluation stays on the screen, so it may be wider than that; the moving line goes on below
+ * it. */
 static void on_evaluated(struct progress *progress, const struct train_event *event)
 {
-    char line[MAX_COLUMNS + 1], place[96], loss[32], accuracy[48] = "";
+    char place[96], loss[32], accuracy[48] = "";
     write_place(event, place, sizeof place);
     if (!isnan(event->accuracy))
         snprintf(accuracy, sizeof accuracy, ", accuracy %.2f %%", 100 * event->accuracy);
-    snprintf(line, sizeof line, "%s: evaluated %" PRId64 " examples in %.1f s: loss %s%s", place,
-             event->examples, event->step_seconds,
-             pace_number_text(event->loss, loss, sizeof loss), accuracy);
-    redraw(progress, line, columns(progress));
-    end_line(progress);
-}
-
-static void on_finished(struct progress *progress, const struct train_event *event)
-{
-    char line[MAX_COLUMNS + 1], took[32], rate[32];
-    double seconds = progress->options.now() - progress->started;
-    if (progress->on_line)
-        end_line(progress);
-    snprintf(line, sizeof line, "%" PRId64 " steps, %" PRId64 " examples in %s, %s/s",
-             event->step, event->examples, pace_duration_text(seconds, took, sizeof took),
-             pace_number_text(pace_examples_per_second(&progress->pace), rate, sizeof rate));
-    redraw(progress, line, columns(progress));
-    end_line(progress);
+    fprintf(progress->options.out,
+            "\r%s: evaluated %" PRId64 " examples in %.1f s: loss %s%s\033[K\n", place,
+            event->examples, event->step_seconds,
+            pace_number_text(event->loss, loss, sizeof loss), accuracy);
+    fflush(progress->options.out);
+    progress->on_line = false;
 }
 
 void progress_observe(void *context, const struct train_event *event)
 {
     struct progress *progress = context;
     switch (event->kind) {
-    case TRAIN_STARTED: progress->started = progress->options.now(); break;
+    case TRAIN_STARTED: break;
     case TRAIN_STEP: on_step(progress, event); break;
     case TRAIN_EVALUATED: on_evaluated(progress, event); break;
-    case TRAIN_FINISHED: on_finished(progress, event); break;
+    case TRAIN_FINISHED: end_line(progress); break;     /* the results are the program's to tell */
     }
 }

@@ -132,6 +132,7 @@ done
 # The table of kernels.
 run 0 train $small --explain
 mentions out "conv2d"
+mentions out "5 steps, "
 
 # What tf_cnn_benchmarks prints.
 run 0 bench mnist_custom --threads 2 --num-batches 4 --num-warmup-batches 2 --display-every 2
