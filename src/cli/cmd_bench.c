@@ -30,8 +30,8 @@ static const struct option options[] = {
                 .initial = "100", .aliases = "steps", .help = "steps that are measured"),
     OPTION_LONG(bench_settings, warmup_batches, "num-warmup-batches", OPTION_AT_LEAST(0),
                 .initial = "10", .help = "steps before them that are not"),
-    OPTION_LONG(bench_settings, display_every, "display-every", OPTION_AT_LEAST(1),
-                .initial = "10", .help = "steps between two lines"),
+    OPTION_LONG(bench_settings, display_every, "display-every", OPTION_AT_LEAST(1), .initial = "10",
+                .help = "steps between two lines"),
     OPTION_FLAG(bench_settings, forward_only, "forward-only",
                 .help = "only the forward pass, as in evaluation"),
     OPTION_TEXT(bench_settings, common.data, "data", .initial = "synthetic", .value = "SPEC",
@@ -49,8 +49,7 @@ static const struct option options[] = {
                         "operation; taking the times costs a little"),
     REFUSED_IN_BENCH,
     REFUSED_EVERYWHERE,
-    OPTION_END
-};
+    OPTION_END};
 
 struct job {
     const struct bench_settings *settings;
@@ -60,10 +59,10 @@ struct job {
     struct schedule schedule;
     struct params *params;
     struct plan *plan;
-    struct updater *updater;        /* NULL: forward only */
+    struct updater *updater; /* NULL: forward only */
     struct report report;
-    FILE *out;                      /* standard output, or NULL when the JSON goes there */
-    struct strbuf text;             /* of what is printed next */
+    FILE *out;          /* standard output, or NULL when the JSON goes there */
+    struct strbuf text; /* of what is printed next */
 };
 
 static void release(struct job *job)
@@ -228,7 +227,8 @@ static int write_json(const struct job *job, const struct report_speed *speed, s
                     speed->steps ? batch / speed->mean_step_seconds : NAN);
     json_set_number(json, "uncertainty", speed->uncertainty);
     json_set_number(json, "jitter", speed->jitter);
-    json_set_number(json, "input_stall_seconds", loader_stall_seconds(job->data.source.trainer.loader));
+    json_set_number(json, "input_stall_seconds",
+                    loader_stall_seconds(job->data.source.trainer.loader));
     int status = output_json(json, job->settings->common.json, err);
     json_release(json);
     return status;

@@ -34,8 +34,7 @@ static const struct option options[] = {
     SESSION_RUN_OPTIONS(eval_settings),
     SESSION_JSON_OPTION(eval_settings),
     REFUSED_EVERYWHERE,
-    OPTION_END
-};
+    OPTION_END};
 
 struct job {
     struct session session;
@@ -56,9 +55,8 @@ static int evaluate(struct job *job, struct options *parsed, struct eval_setting
         session_open_data(&job->session, &settings->common, settings->common.data, SPLIT_EVALUATE,
                           &job->data, err) < 0)
         return -1;
-    struct plan_options plan = {.mode = PLAN_EVALUATE,
-                                .batch = settings->common.batch,
-                                .threads = job->session.threads};
+    struct plan_options plan = {
+        .mode = PLAN_EVALUATE, .batch = settings->common.batch, .threads = job->session.threads};
     if (params_create(job->session.graph, 0, NULL, &job->params, err) < 0 ||
         plan_create(job->session.graph, job->params, &plan, &job->plan, err) < 0 ||
         weights_load(settings->weights, job->params, err) < 0)

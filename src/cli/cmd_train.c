@@ -50,8 +50,8 @@ static const struct option options[] = {
     OPTION_SECTION("Training"),
     SESSION_BATCH_OPTION(train_settings),
     OPTION_LONG(train_settings, steps, "steps", OPTION_AT_LEAST(1), .environment = "STEPS",
-                .aliases = "num-batches max-train-steps",
-                .initial_note = "as many as --epochs are", .help = "steps to train"),
+                .aliases = "num-batches max-train-steps", .initial_note = "as many as --epochs are",
+                .help = "steps to train"),
     OPTION_NUMBER(train_settings, epochs, "epochs", .min = 0, .max = 1e6, .value = "N",
                   .aliases = "train-epochs num-epochs num-train-epoch", .initial_note = "1",
                   .help = "passes over the data; instead of --steps"),
@@ -76,14 +76,12 @@ static const struct option options[] = {
                 .help = "profile 5 steps (or --steps) and print kernel, layout, bytes and share "
                         "of the time of each operation"),
     OPTION_FLAG(train_settings, quiet, "quiet", .letter = 'q', .help = "show no progress"),
-    OPTION_FLAG(train_settings, verbose, "verbose", .letter = 'v',
-                .help = "a line for every step"),
+    OPTION_FLAG(train_settings, verbose, "verbose", .letter = 'v', .help = "a line for every step"),
     OPTION_SECTION("Running"),
     SESSION_RUN_OPTIONS(train_settings),
     REFUSED_IN_TRAIN,
     REFUSED_EVERYWHERE,
-    OPTION_END
-};
+    OPTION_END};
 
 /* Everything a run holds, in the order it is taken. */
 struct job {
@@ -100,7 +98,7 @@ struct job {
     struct report report;
     struct progress *progress;
     struct lines *lines;
-    char weights_path[PATH_MAX];    /* empty: not saved */
+    char weights_path[PATH_MAX]; /* empty: not saved */
 };
 
 static void release(struct job *job)
@@ -154,9 +152,8 @@ static int open_data(struct job *job, struct error *err)
                           &job->train, err) < 0)
         return -1;
     const char *spec = settings->eval_data ? settings->eval_data : settings->common.data;
-    if (wants_evaluation(job) &&
-        session_open_data(&job->session, &settings->common, spec, SPLIT_EVALUATE, &job->validation,
-                          err) < 0)
+    if (wants_evaluation(job) && session_open_data(&job->session, &settings->common, spec,
+                                                   SPLIT_EVALUATE, &job->validation, err) < 0)
         return error_wrap(err, "for evaluation (--eval-data=none turns it off)");
     return 0;
 }
@@ -169,8 +166,8 @@ static int choose_output(struct job *job, struct error *err)
         return 0;
     if (directory_make(directory, err) < 0)
         return error_wrap(err, "--output-dir");
-    int length = snprintf(job->weights_path, sizeof job->weights_path, "%s/weights.safetensors",
-                          directory);
+    int length =
+        snprintf(job->weights_path, sizeof job->weights_path, "%s/weights.safetensors", directory);
     if (length < 0 || (size_t)length >= sizeof job->weights_path)
         return error_set(err, ERROR_USAGE, "--output-dir: a path of %zu bytes is too long",
                          strlen(directory));
@@ -182,7 +179,8 @@ static int choose_output(struct job *job, struct error *err)
 static int check_target(const struct job *job, const struct options *parsed, struct error *err)
 {
     if (options_source(parsed, "target-accuracy") && !job->validation.source.trainer.loader)
-        return error_set(err, ERROR_USAGE, "--target-accuracy needs data for evaluation: give "
+        return error_set(err, ERROR_USAGE,
+                         "--target-accuracy needs data for evaluation: give "
                          "--eval-data");
     return 0;
 }
@@ -199,8 +197,8 @@ static int prepare(struct job *job, struct options *parsed, struct train_setting
         check_target(job, parsed, err) < 0 || choose_output(job, err) < 0)
         return -1;
     return schedule_parse(settings->schedule, rate, settings->warmup_epochs,
-                          loader_steps_per_epoch(job->train.source.trainer.loader), job->total_steps,
-                          &job->schedule, err);
+                          loader_steps_per_epoch(job->train.source.trainer.loader),
+                          job->total_steps, &job->schedule, err);
 }
 
 /* --- making what runs ----------------------------------------------------------------------- */
@@ -318,7 +316,8 @@ static int write_json(const struct job *job, bool gated, struct error *err)
     json_set_text(json, "optimizer", job->group.optimizer->name);
     json_set_number(json, "learning_rate", job->schedule.base_rate);
     json_set_integer(json, "seed", job->settings->common.seed);
-    json_set_number(json, "input_stall_seconds", loader_stall_seconds(job->train.source.trainer.loader));
+    json_set_number(json, "input_stall_seconds",
+                    loader_stall_seconds(job->train.source.trainer.loader));
     describe_gate(job, gated, json);
     json_set_bool(json, "interrupted", signals_status() != 0);
     /* What later kinds of model and later steps of a run fill; null says: not here. */
@@ -345,8 +344,7 @@ static void print_scores(const struct job *job, FILE *out)
     fprintf(out, "\n");
     if (!report->steps)
         return;
-    const struct train_event *scores =
-        report->evaluated ? &report->evaluation : &report->last_step;
+    const struct train_event *scores = report->evaluated ? &report->evaluation : &report->last_step;
     fprintf(out, "%s: %.4f\n", report->evaluated ? "Loss" : "Loss of the last step", scores->loss);
     if (report->evaluated && !isnan(scores->accuracy))
         fprintf(out, "Accuracy: %.4f\n", scores->accuracy);
@@ -408,7 +406,7 @@ static int run(struct options *parsed, void *settings, struct error *err)
         status = save_after_failure(&job, err);
         goto out;
     }
-    progress_destroy(job.progress);     /* its line ends before the results begin */
+    progress_destroy(job.progress); /* its line ends before the results begin */
     job.progress = NULL;
     status = finish(&job, options_source(parsed, "target-accuracy") > OPTION_FROM_NOTHING, err);
 out:

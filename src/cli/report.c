@@ -7,10 +7,9 @@
 #include "base/json.h"
 #include "base/memory.h"
 
-enum { REPORT_MAX_STEPS = 1 << 16 };    /* remembered: enough for a median, half a megabyte */
+enum { REPORT_MAX_STEPS = 1 << 16 }; /* remembered: enough for a median, half a megabyte */
 
-int report_init(struct report *report, int64_t total_steps, int64_t warmup_steps,
-                struct error *err)
+int report_init(struct report *report, int64_t total_steps, int64_t warmup_steps, struct error *err)
 {
     *report = (struct report){.warmup_steps = warmup_steps, .started = clock_seconds()};
     report->capacity = total_steps < REPORT_MAX_STEPS ? total_steps : REPORT_MAX_STEPS;
@@ -41,13 +40,18 @@ void report_observe(void *context, const struct train_event *event)
 {
     struct report *report = context;
     switch (event->kind) {
-    case TRAIN_STARTED: report->started = clock_seconds(); break;
-    case TRAIN_STEP: add_step(report, event); break;
+    case TRAIN_STARTED:
+        report->started = clock_seconds();
+        break;
+    case TRAIN_STEP:
+        add_step(report, event);
+        break;
     case TRAIN_EVALUATED:
         report->evaluation = *event;
         report->evaluated = true;
         break;
-    case TRAIN_FINISHED: break;
+    case TRAIN_FINISHED:
+        break;
     }
     report->seconds = clock_seconds() - report->started;
 }
@@ -107,8 +111,7 @@ void report_measure(const struct report *report, int batch, struct report_speed 
 void report_describe(const struct report *report, int batch, struct json *out)
 {
     struct report_speed speed;
-    const struct train_event *scores =
-        report->evaluated ? &report->evaluation : &report->last_step;
+    const struct train_event *scores = report->evaluated ? &report->evaluation : &report->last_step;
     report_measure(report, batch, &speed);
     double median_seconds = speed.median_step_seconds;
     json_set_integer(out, "steps", report->steps);

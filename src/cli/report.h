@@ -7,13 +7,13 @@
 struct json;
 
 struct report {
-    int64_t warmup_steps;           /* not counted in times */
-    int64_t steps, examples;        /* finished by this run */
-    double started, seconds;        /* when; of the whole run, evaluations included */
-    double first_step_seconds;      /* since the process was started */
+    int64_t warmup_steps;      /* not counted in times */
+    int64_t steps, examples;   /* finished by this run */
+    double started, seconds;   /* when; of the whole run, evaluations included */
+    double first_step_seconds; /* since the process was started */
     struct train_event last_step, evaluation;
     bool evaluated;
-    double *step_seconds;           /* a ring of the last `capacity` */
+    double *step_seconds; /* a ring of the last `capacity` */
     int64_t capacity;
 };
 
@@ -25,7 +25,7 @@ void report_release(struct report *report);
 void report_observe(void *report, const struct train_event *event);
 
 struct report_speed {
-    int64_t steps;                  /* that were measured */
+    int64_t steps; /* that were measured */
     double median_step_seconds, mean_step_seconds;
     /* As tf_cnn_benchmarks has them, in examples per second: standard deviation over the root of
      * the number of steps; 1.4826 times the median distance from the median. */

@@ -32,8 +32,9 @@ static int set_number(const struct options *options, const struct optimizer *opt
     if (source > OPTION_FROM_RECIPE)
         return error_set(err, ERROR_USAGE, "--%s means nothing to the optimizer %s; it reads %s",
                          name, optimizer->name,
-                         *optimizer->options ? optimizer->options : "nothing but --lr and "
-                                                                    "--weight-decay");
+                         *optimizer->options ? optimizer->options
+                                             : "nothing but --lr and "
+                                               "--weight-decay");
     return 0;
 }
 
@@ -71,8 +72,10 @@ static int parse_rate(const char *text, int64_t global_batch, float *out, struct
         right = end != behind && base > 0;
     }
     if (!right || *end)
-        return error_set(err, ERROR_USAGE, "--lr=%s: expected a rate such as 0.1, or RATE/BATCH "
-                         "such as 0.1/256", text);
+        return error_set(err, ERROR_USAGE,
+                         "--lr=%s: expected a rate such as 0.1, or RATE/BATCH "
+                         "such as 0.1/256",
+                         text);
     *out = (float)(base ? rate * (double)global_batch / base : rate);
     return 0;
 }
@@ -92,8 +95,8 @@ int rule_resolve(const struct options *options, const struct rule_settings *sett
                  struct error *err)
 {
     const struct optimizer *optimizer = optimizer_find(settings->optimizer);
-    struct param_group group = {.prefix = "", .optimizer = optimizer, .rate_factor = 1,
-                                .settings = optimizer->defaults};
+    struct param_group group = {
+        .prefix = "", .optimizer = optimizer, .rate_factor = 1, .settings = optimizer->defaults};
     float chosen = optimizer->default_rate;
     if (set_numbers(options, settings, optimizer, &group.settings, err) < 0 ||
         optimizer_check(optimizer, &group.settings, err) < 0)

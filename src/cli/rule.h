@@ -15,33 +15,37 @@ struct rule_settings {
 #define RULE_OPTIONS(settings)                                                                     \
     OPTION_CHOICE(settings, rule.optimizer, "optimizer", .choice_at = rule_optimizer_name,         \
                   .initial = "momentum", .help = "update rule"),                                   \
-    OPTION_TEXT(settings, rule.lr, "lr", .value = "X[/B]", .aliases = "learning-rate",             \
-                .initial_note = "the model's, or the optimizer's when another one is chosen",      \
-                .help = "learning rate; X/B grows with the batch: X at a global batch of B"),      \
-    OPTION_NUMBER(settings, rule.weight_decay, "weight-decay", OPTION_AT_LEAST(0),                 \
-                  .initial = "0", .aliases = "wdecay",                                             \
-                  .help = "added to the gradient, times the weight; not for biases and batch "     \
-                          "norm"),                                                                 \
-    OPTION_NUMBER(settings, rule.momentum, "momentum", .aliases = "mom rmsprop-momentum",          \
-                  .initial_note = "0.9", .help = "of momentum, rmsprop and lars"),                 \
-    OPTION_FLAG(settings, rule.nesterov, "nesterov", .help = "look ahead, with momentum or lars"), \
-    OPTION_NUMBER(settings, rule.beta1, "beta1", .aliases = "adam-beta1", .initial_note = "0.9",   \
-                  .help = "adam: what its mean keeps"),                                            \
-    OPTION_NUMBER(settings, rule.beta2, "beta2", .aliases = "adam-beta2", .initial_note = "0.999", \
-                  .help = "adam: what its mean square keeps"),                                     \
-    OPTION_NUMBER(settings, rule.epsilon, "epsilon", .aliases = "adam-epsilon rmsprop-epsilon",    \
-                  .initial_note = "adam 1e-8, rmsprop 1, else 0",                                  \
-                  .help = "keeps adam, rmsprop, adagrad and lars from dividing by zero"),          \
-    OPTION_NUMBER(settings, rule.decay_rate, "rmsprop-decay", .initial_note = "0.9",               \
-                  .help = "rmsprop: what its mean square keeps"),                                  \
-    OPTION_NUMBER(settings, rule.l1, "l1", .initial_note = "0", .help = "ftrl: pulls to zero"),    \
-    OPTION_NUMBER(settings, rule.l2, "l2", .initial_note = "0", .help = "ftrl: pulls smaller"),    \
-    OPTION_NUMBER(settings, rule.lr_power, "lr-power", .initial_note = "-0.5",                     \
-                  .help = "ftrl: how the rate falls"),                                             \
-    OPTION_NUMBER(settings, rule.trust, "lars-trust", .initial_note = "0.001",                     \
-                  .help = "lars: the part of a layer's norm that one step may move")
+        OPTION_TEXT(settings, rule.lr, "lr", .value = "X[/B]", .aliases = "learning-rate",         \
+                    .initial_note = "the model's, or the optimizer's when another one is chosen",  \
+                    .help = "learning rate; X/B grows with the batch: X at a global batch of B"),  \
+        OPTION_NUMBER(settings, rule.weight_decay, "weight-decay", OPTION_AT_LEAST(0),             \
+                      .initial = "0", .aliases = "wdecay",                                         \
+                      .help = "added to the gradient, times the weight; not for biases and batch " \
+                              "norm"),                                                             \
+        OPTION_NUMBER(settings, rule.momentum, "momentum", .aliases = "mom rmsprop-momentum",      \
+                      .initial_note = "0.9", .help = "of momentum, rmsprop and lars"),             \
+        OPTION_FLAG(settings, rule.nesterov, "nesterov",                                           \
+                    .help = "look ahead, with momentum or lars"),                                  \
+        OPTION_NUMBER(settings, rule.beta1, "beta1", .aliases = "adam-beta1",                      \
+                      .initial_note = "0.9", .help = "adam: what its mean keeps"),                 \
+        OPTION_NUMBER(settings, rule.beta2, "beta2", .aliases = "adam-beta2",                      \
+                      .initial_note = "0.999", .help = "adam: what its mean square keeps"),        \
+        OPTION_NUMBER(settings, rule.epsilon, "epsilon",                                           \
+                      .aliases = "adam-epsilon rmsprop-epsilon",                                   \
+                      .initial_note = "adam 1e-8, rmsprop 1, else 0",                              \
+                      .help = "keeps adam, rmsprop, adagrad and lars from dividing by zero"),      \
+        OPTION_NUMBER(settings, rule.decay_rate, "rmsprop-decay", .initial_note = "0.9",           \
+                      .help = "rmsprop: what its mean square keeps"),                              \
+        OPTION_NUMBER(settings, rule.l1, "l1", .initial_note = "0",                                \
+                      .help = "ftrl: pulls to zero"),                                              \
+        OPTION_NUMBER(settings, rule.l2, "l2", .initial_note = "0",                                \
+                      .help = "ftrl: pulls smaller"),                                              \
+        OPTION_NUMBER(settings, rule.lr_power, "lr-power", .initial_note = "-0.5",                 \
+                      .help = "ftrl: how the rate falls"),                                         \
+        OPTION_NUMBER(settings, rule.trust, "lars-trust", .initial_note = "0.001",                 \
+                      .help = "lars: the part of a layer's norm that one step may move")
 
-const char *rule_optimizer_name(int index);     /* NULL behind the last */
+const char *rule_optimizer_name(int index); /* NULL behind the last */
 
 /* One group for all parameters, and the base rate for this global batch. A setting that the
  * chosen rule does not read is ERROR_USAGE when the user gave it, and left out when a recipe

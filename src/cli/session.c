@@ -32,8 +32,8 @@ static const char *known_words(struct session *session, const struct option *tab
     return known;
 }
 
-static int apply_recipe(struct session *session, struct options *options,
-                        enum session_recipe part, struct error *err)
+static int apply_recipe(struct session *session, struct options *options, enum session_recipe part,
+                        struct error *err)
 {
     session->recipe = session->model->recipe ? session->model->recipe : "";
     if (part == SESSION_PART_OF_RECIPE)
@@ -118,8 +118,10 @@ static int recognize(struct session *session, const char *directory, const char 
         *out = arena_format(session->arena, "%s:%s", signs[i].kind, directory);
         return *out ? 0 : error_set(err, ERROR_MEMORY, "no memory for the name of the data");
     }
-    return error_set(err, ERROR_USAGE, "%s: what kind of data is there? Write KIND:DIR (`lockstep "
-                     "datasets` lists the kinds)", directory);
+    return error_set(err, ERROR_USAGE,
+                     "%s: what kind of data is there? Write KIND:DIR (`lockstep "
+                     "datasets` lists the kinds)",
+                     directory);
 }
 
 static int resolve_spec(struct session *session, const char *spec, const char **out,

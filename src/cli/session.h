@@ -28,20 +28,21 @@ struct session_settings {
 #define SESSION_NETWORK_OPTIONS(settings)                                                          \
     OPTION_INT(settings, common.classes, "classes", OPTION_AT_LEAST(1), .aliases = "num-classes",  \
                .initial_note = "the model's", .help = "classes the network tells apart"),          \
-    OPTION_INT(settings, common.image_size, "image-size", OPTION_AT_LEAST(1),                      \
-               .initial_note = "the model's", .help = "height and width of its input, in pixels")
+        OPTION_INT(settings, common.image_size, "image-size", OPTION_AT_LEAST(1),                  \
+                   .initial_note = "the model's",                                                  \
+                   .help = "height and width of its input, in pixels")
 #define SESSION_BATCH_OPTION(settings)                                                             \
     OPTION_INT(settings, common.batch, "batch-size", .letter = 'b', .initial = "32",               \
                OPTION_AT_LEAST(1), .help = "examples computed together")
 #define SESSION_RUN_OPTIONS(settings)                                                              \
     OPTION_INT(settings, common.threads, "threads", .letter = 'a', OPTION_AT_LEAST(0),             \
-               .initial = "0",                                                                     \
-               .initial_note = "all cores this process may use", .environment = "OMP_NUM_THREADS", \
+               .initial = "0", .initial_note = "all cores this process may use",                   \
+               .environment = "OMP_NUM_THREADS",                                                   \
                .aliases = "num-intra-threads intra-op-parallelism-threads",                        \
                .help = "threads that compute"),                                                    \
-    OPTION_LONG(settings, common.seed, "seed", .initial = "1", OPTION_AT_LEAST(0),                 \
-                .aliases = "random-seed",                                                          \
-                .help = "of all randomness: the same seed and threads give the same bits")
+        OPTION_LONG(settings, common.seed, "seed", .initial = "1", OPTION_AT_LEAST(0),             \
+                    .aliases = "random-seed",                                                      \
+                    .help = "of all randomness: the same seed and threads give the same bits")
 #define SESSION_EXAMPLES_OPTION(settings)                                                          \
     OPTION_LONG(settings, common.examples, "examples", OPTION_AT_LEAST(0), .initial = "0",         \
                 .initial_note = "the kind's own number",                                           \
@@ -53,20 +54,20 @@ struct session_settings {
 
 /* Data that is open, with its loader. All zero is none. */
 struct session_data {
-    const char *spec;                   /* as resolved; the session's */
+    const char *spec; /* as resolved; the session's */
     struct source source;
 };
 
 struct session {
-    struct arena *arena;                /* of texts made on the way */
+    struct arena *arena; /* of texts made on the way */
     const struct model *model;
     struct model_args args;
     struct graph *graph;
-    const char *recipe;                 /* as far as it was applied; "" when there is none */
-    int threads;                        /* resolved */
+    const char *recipe; /* as far as it was applied; "" when there is none */
+    int threads;        /* resolved */
 };
 
-const char *session_model_name(int index);      /* NULL behind the last */
+const char *session_model_name(int index); /* NULL behind the last */
 
 /* Finds the model and applies its recipe, which is in the words of `train`, to the options that
  * were not given. A command with fewer options takes `part` of it: the words its table has. On

@@ -17,7 +17,7 @@ struct comm_request {
 };
 
 int comm_open(struct comm **out, struct error *err);
-void comm_close(struct comm *comm);             /* accepts NULL */
+void comm_close(struct comm *comm); /* accepts NULL */
 int comm_rank(const struct comm *comm);
 int comm_size(const struct comm *comm);
 

@@ -25,7 +25,7 @@ struct comm_kind {
 struct comm {
     const struct comm_kind *kind;
     int rank, size;
-    atomic_bool over;           /* set once, never cleared */
+    atomic_bool over; /* set once, never cleared */
 };
 
 int comm_self_open(struct comm **out, struct error *err);

@@ -37,8 +37,8 @@ static int self_agree(struct comm *comm, uint64_t value, bool *same, struct erro
     return 0;
 }
 
-static int self_gather(struct comm *comm, const void *own, size_t bytes, void *all,
-                       size_t capacity, size_t *sizes, struct error *err)
+static int self_gather(struct comm *comm, const void *own, size_t bytes, void *all, size_t capacity,
+                       size_t *sizes, struct error *err)
 {
     (void)comm;
     if (bytes > capacity)

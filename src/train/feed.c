@@ -88,10 +88,13 @@ int feed_init(struct feed *feed, const struct graph *graph, struct plan *plan,
                           .logits = find_output(plan, "logits"),
                           .label = -1};
     if (feed->input_count > DATASET_MAX_FIELDS || feed->output_count > DATASET_MAX_FIELDS)
-        return error_set(err, ERROR_USAGE, "a network with %d inputs and %d outputs: the limit "
-                         "is %d", feed->input_count, feed->output_count, DATASET_MAX_FIELDS);
+        return error_set(err, ERROR_USAGE,
+                         "a network with %d inputs and %d outputs: the limit "
+                         "is %d",
+                         feed->input_count, feed->output_count, DATASET_MAX_FIELDS);
     if (feed->loss < 0)
-        return error_set(err, ERROR_USAGE, "the network has no loss, so there is nothing to "
+        return error_set(err, ERROR_USAGE,
+                         "the network has no loss, so there is nothing to "
                          "train or evaluate; end it with lockstep_loss or lockstep_classifier");
     return bind_inputs(feed, graph, data, err);
 }

@@ -12,12 +12,12 @@ struct feed {
     struct plan *plan;
     struct loader *loader;
     int input_count;
-    int field_of[DATASET_MAX_FIELDS];               /* of plan input i */
+    int field_of[DATASET_MAX_FIELDS]; /* of plan input i */
     struct tensor inputs[DATASET_MAX_FIELDS];
-    int rows;                                       /* of the batch in `inputs` */
+    int rows; /* of the batch in `inputs` */
     int output_count;
     struct tensor outputs[DATASET_MAX_FIELDS];
-    int loss, logits, label;                        /* places of the named ones, or -1 */
+    int loss, logits, label; /* places of the named ones, or -1 */
 };
 
 /* An input of the network as data must give it: the shape is the order in memory (images come

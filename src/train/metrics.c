@@ -5,10 +5,14 @@
 static double label_at(const struct tensor *labels, int row)
 {
     switch (labels->dtype) {
-    case DTYPE_F32: return ((const float *)labels->data)[row];
-    case DTYPE_I32: return ((const int32_t *)labels->data)[row];
-    case DTYPE_I64: return (double)((const int64_t *)labels->data)[row];
-    default: return NAN;
+    case DTYPE_F32:
+        return ((const float *)labels->data)[row];
+    case DTYPE_I32:
+        return ((const int32_t *)labels->data)[row];
+    case DTYPE_I64:
+        return (double)((const int64_t *)labels->data)[row];
+    default:
+        return NAN;
     }
 }
 

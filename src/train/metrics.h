@@ -9,7 +9,7 @@
 struct metrics {
     int64_t examples;
     double loss_sum;
-    int64_t judged;             /* examples that had logits and a label */
+    int64_t judged; /* examples that had logits and a label */
     int64_t correct, correct_top_5;
 };
 

@@ -15,15 +15,15 @@ struct error;
  * it names in its file. In every rule weight decay joins the gradient first (the gradient of
  * decay/2 * w^2), as in the published ResNet-50 recipe; decoupled decay would be another rule. */
 struct optimizer_settings {
-    float momentum;             /* momentum, rmsprop, lars */
-    float beta1, beta2;         /* adam */
-    float epsilon;              /* rmsprop, adam, adagrad, lars: where, says the rule */
-    float decay_rate;           /* rmsprop: of the mean square */
+    float momentum;     /* momentum, rmsprop, lars */
+    float beta1, beta2; /* adam */
+    float epsilon;      /* rmsprop, adam, adagrad, lars: where, says the rule */
+    float decay_rate;   /* rmsprop: of the mean square */
     float weight_decay;
-    float l1, l2;               /* ftrl */
-    float learning_rate_power;  /* ftrl: not above 0 */
-    float trust;                /* lars */
-    bool nesterov;              /* momentum, lars */
+    float l1, l2;              /* ftrl */
+    float learning_rate_power; /* ftrl: not above 0 */
+    float trust;               /* lars */
+    bool nesterov;             /* momentum, lars */
 };
 
 /* `count` elements of one range. Reads `weights` and `slots`, writes `new_weights` and
@@ -42,11 +42,11 @@ struct optimizer_range {
 
 struct optimizer {
     const char *name, *summary;
-    const char *options;        /* names of the settings it reads, beside weight decay */
-    float default_rate;         /* when neither the user nor the model's recipe has one */
+    const char *options; /* names of the settings it reads, beside weight decay */
+    float default_rate;  /* when neither the user nor the model's recipe has one */
     int slot_count;
-    float slot_initial[PARAMS_MAX_SLOTS];   /* Adagrad: 0.1 */
-    bool needs_norms;           /* fill the range's norms before each step (LARS) */
+    float slot_initial[PARAMS_MAX_SLOTS]; /* Adagrad: 0.1 */
+    bool needs_norms;                     /* fill the range's norms before each step (LARS) */
     struct optimizer_settings defaults;
     /* `step` counts from 1. Elementwise: may be called on disjoint pieces from several threads
      * at once, and a weight of 0 whose gradients are all 0 stays 0 (padding relies on it). */
@@ -54,7 +54,7 @@ struct optimizer {
                  const struct optimizer_range *range);
 };
 
-const struct optimizer *const *optimizer_list(void);    /* NULL-terminated, generated */
+const struct optimizer *const *optimizer_list(void); /* NULL-terminated, generated */
 const struct optimizer *optimizer_find(const char *name);
 /* Refuses settings that would divide by zero or diverge at once, naming the option to change. */
 int optimizer_check(const struct optimizer *optimizer, const struct optimizer_settings *settings,
@@ -62,7 +62,7 @@ int optimizer_check(const struct optimizer *optimizer, const struct optimizer_se
 
 /* A group of parameters with its own rule, rate and decay (Wide & Deep: FTRL and Adagrad). */
 struct param_group {
-    const char *prefix;         /* of the parameters' names; "" takes what no other group took */
+    const char *prefix; /* of the parameters' names; "" takes what no other group took */
     const struct optimizer *optimizer;
     struct optimizer_settings settings;
     float rate_factor;
@@ -82,7 +82,7 @@ struct updater_memory {
 struct updater;
 int updater_create(struct params *params, const struct param_group *groups, int group_count,
                    int threads, struct updater **out, struct error *err);
-void updater_destroy(struct updater *updater);      /* accepts NULL */
+void updater_destroy(struct updater *updater); /* accepts NULL */
 /* Slots that `groups` need of params_create. */
 int updater_slots_needed(const struct param_group *groups, int group_count);
 /* Sets the slots to the rules' initial values. */

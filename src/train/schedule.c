@@ -67,25 +67,28 @@ static int parse_drops(const char *text, int64_t steps_per_epoch, struct schedul
     const char *at = text;
     for (;;) {
         double epoch, factor;
-        if (!take_number(&at, &epoch) || *at++ != '=' || !take_number(&at, &factor) ||
-            epoch < 0 || factor < 0)
+        if (!take_number(&at, &epoch) || *at++ != '=' || !take_number(&at, &factor) || epoch < 0 ||
+            factor < 0)
             return error_set(err, ERROR_USAGE,
                              "--schedule=piecewise:%s: expected EPOCH=FACTOR,... such as "
-                             "30=0.1,60=0.01", text);
+                             "30=0.1,60=0.01",
+                             text);
         int64_t step = llround(epoch * (double)steps_per_epoch);
         int last = out->drop_count - 1;
         if (last >= 0 && step < out->drops[last])
             return error_set(err, ERROR_USAGE, "--schedule=piecewise:%s: epochs must rise", text);
         if (out->drop_count == SCHEDULE_MAX_DROPS)
-            return error_set(err, ERROR_USAGE, "--schedule=piecewise:%s: more than %d drops",
-                             text, SCHEDULE_MAX_DROPS);
+            return error_set(err, ERROR_USAGE, "--schedule=piecewise:%s: more than %d drops", text,
+                             SCHEDULE_MAX_DROPS);
         out->drops[out->drop_count] = step;
         out->factors[out->drop_count++] = (float)factor;
         if (!*at)
             return 0;
         if (*at++ != ',')
-            return error_set(err, ERROR_USAGE, "--schedule=piecewise:%s: a comma goes between "
-                             "two drops", text);
+            return error_set(err, ERROR_USAGE,
+                             "--schedule=piecewise:%s: a comma goes between "
+                             "two drops",
+                             text);
     }
 }
 
@@ -94,8 +97,10 @@ static int parse_power(const char *text, struct schedule *out, struct error *err
     const char *at = text;
     double power;
     if (!take_number(&at, &power) || *at || power <= 0)
-        return error_set(err, ERROR_USAGE, "--schedule=polynomial:%s: the power must be a number "
-                         "above 0", text);
+        return error_set(err, ERROR_USAGE,
+                         "--schedule=polynomial:%s: the power must be a number "
+                         "above 0",
+                         text);
     out->power = (float)power;
     return 0;
 }
@@ -104,7 +109,7 @@ static int parse_power(const char *text, struct schedule *out, struct error *err
 static bool is_named(const char *text, const char *name, const char **rest)
 {
     size_t length = strlen(name);
-    if (strncmp(text, name, length) || (text[length] && text[length] != ':'))
+    if (strncmp(text, name, length) != 0 || (text[length] && text[length] != ':'))
         return false;
     *rest = text[length] ? text + length + 1 : NULL;
     return true;
@@ -127,14 +132,14 @@ static int parse_kind(const char *text, int64_t steps_per_epoch, struct schedule
     } else {
         return error_set(err, ERROR_USAGE,
                          "--schedule=%s: expected constant, cosine, polynomial[:POWER] or "
-                         "piecewise:EPOCH=FACTOR,...", text);
+                         "piecewise:EPOCH=FACTOR,...",
+                         text);
     }
     return 0;
 }
 
-int schedule_parse(const char *text, float base_rate, double warmup_epochs,
-                   int64_t steps_per_epoch, int64_t total_steps, struct schedule *out,
-                   struct error *err)
+int schedule_parse(const char *text, float base_rate, double warmup_epochs, int64_t steps_per_epoch,
+                   int64_t total_steps, struct schedule *out, struct error *err)
 {
     if (!(base_rate >= 0) || !isfinite(base_rate))
         return error_set(err, ERROR_USAGE, "--lr=%g is not a rate: it must be 0 or above",

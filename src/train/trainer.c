@@ -16,13 +16,13 @@ struct run {
     void *context;
     struct feed feed;
     struct arena *arena;
-    struct comm_request *requests;      /* one per bucket, when there are peers */
+    struct comm_request *requests; /* one per bucket, when there are peers */
     int request_count;
-    struct error reduce_error;          /* the first of this step, from the bucket hook */
-    int64_t step;                       /* finished ones */
+    struct error reduce_error; /* the first of this step, from the bucket hook */
+    int64_t step;              /* finished ones */
     int64_t steps_per_epoch;
     int64_t examples;
-    int64_t evaluated_at;               /* the step of the last evaluation, or -1 */
+    int64_t evaluated_at; /* the step of the last evaluation, or -1 */
 };
 
 static bool stopping(const atomic_int *stop_signal)
@@ -75,16 +75,16 @@ static int evaluate_pass(struct feed *feed, const atomic_int *stop_signal, struc
         feed_forward(feed);
         feed_count(feed, &metrics);
         if (stopping(stop_signal))
-            return error_set(err, ERROR_CANCELLED, "stopped after %" PRId64
-                             " examples of the evaluation", metrics.examples);
+            return error_set(err, ERROR_CANCELLED,
+                             "stopped after %" PRId64 " examples of the evaluation",
+                             metrics.examples);
     }
     *out = metrics;
     return 0;
 }
 
-int trainer_evaluate(const struct graph *graph, struct plan *plan,
-                     const struct trainer_data *data, const atomic_int *stop_signal,
-                     struct metrics *out, struct error *err)
+int trainer_evaluate(const struct graph *graph, struct plan *plan, const struct trainer_data *data,
+                     const atomic_int *stop_signal, struct metrics *out, struct error *err)
 {
     struct feed feed;
     if (feed_init(&feed, graph, plan, data, err) < 0)
@@ -96,7 +96,7 @@ int trainer_evaluate(const struct graph *graph, struct plan *plan,
 static int evaluate(struct run *run, struct error *err)
 {
     const struct trainer_inputs *inputs = run->inputs;
-    struct metrics metrics;
+    struct metrics metrics = {0};
     double start = clock_seconds();
     struct error inner = {0};
     if (trainer_evaluate(inputs->graph, inputs->evaluation_plan, &inputs->validation,
@@ -146,14 +146,19 @@ static int not_finite(struct run *run, double loss, struct error *err)
     int64_t at = run->step + 1;
     const char *node = plan_find_nonfinite(run->inputs->plan, run->feed.inputs);
     if (!node)
-        return error_set(err, ERROR_NUMERIC, "step %" PRId64 ": a gradient is not finite (loss "
-                         "%g); a lower --lr or more --warmup-epochs may help", at, loss);
+        return error_set(err, ERROR_NUMERIC,
+                         "step %" PRId64 ": a gradient is not finite (loss "
+                         "%g); a lower --lr or more --warmup-epochs may help",
+                         at, loss);
     if (graph_find_input(run->inputs->graph, node) >= 0)
-        return error_set(err, ERROR_NUMERIC, "step %" PRId64 ": the data holds a value of %s that "
-                         "is not finite (loss %g)", at, node, loss);
+        return error_set(err, ERROR_NUMERIC,
+                         "step %" PRId64 ": the data holds a value of %s that "
+                         "is not finite (loss %g)",
+                         at, node, loss);
     return error_set(err, ERROR_NUMERIC,
                      "step %" PRId64 ": %s is the first operation whose result is not finite (loss "
-                     "%g); a lower --lr or more --warmup-epochs may help", at, node, loss);
+                     "%g); a lower --lr or more --warmup-epochs may help",
+                     at, node, loss);
 }
 
 /* Looked at before anything is changed, so that the last good step stays whole. */
@@ -218,7 +223,8 @@ static int check_agreement(const struct trainer_inputs *inputs, struct error *er
     if (comm_agree(inputs->comm, plan_fingerprint(inputs->plan), &same, err) < 0)
         return -1;
     if (!same)
-        return error_set(err, ERROR_PEER, "rank %d of %d lays its gradients out differently: all "
+        return error_set(err, ERROR_PEER,
+                         "rank %d of %d lays its gradients out differently: all "
                          "ranks need the same model, batch size, threads and kind of processor",
                          comm_rank(inputs->comm), comm_size(inputs->comm));
     return 0;
@@ -231,7 +237,7 @@ static int prepare(struct run *run, struct error *err)
         check_agreement(inputs, err) < 0)
         return -1;
     if (inputs->validation.loader) {
-        struct feed trial;      /* data that does not fit is refused now, not after the training */
+        struct feed trial; /* data that does not fit is refused now, not after the training */
         if (feed_init(&trial, inputs->graph, inputs->evaluation_plan, &inputs->validation, err) < 0)
             return error_wrap(err, "evaluation data");
     }

@@ -17,19 +17,19 @@ struct comm;
 
 enum train_event_kind {
     TRAIN_STARTED,
-    TRAIN_STEP,             /* a step is finished */
+    TRAIN_STEP, /* a step is finished */
     TRAIN_EVALUATED,
-    TRAIN_FINISHED,         /* the last event, also after a stop signal; not after a failure */
+    TRAIN_FINISHED, /* the last event, also after a stop signal; not after a failure */
 };
 
 struct train_event {
     enum train_event_kind kind;
-    int64_t step, total;    /* finished steps, of all */
-    int64_t epoch, steps_per_epoch;         /* whole epochs finished */
-    int64_t examples;       /* of this run so far; at TRAIN_EVALUATED: those evaluated */
-    double loss, accuracy, accuracy_top_5;  /* of this step, or of the evaluation; may be NaN */
+    int64_t step, total;            /* finished steps, of all */
+    int64_t epoch, steps_per_epoch; /* whole epochs finished */
+    int64_t examples;               /* of this run so far; at TRAIN_EVALUATED: those evaluated */
+    double loss, accuracy, accuracy_top_5; /* of this step, or of the evaluation; may be NaN */
     double rate;
-    double step_seconds;    /* at TRAIN_EVALUATED: of the whole evaluation */
+    double step_seconds; /* at TRAIN_EVALUATED: of the whole evaluation */
     double input_seconds, forward_seconds, backward_seconds, reduce_seconds, update_seconds;
 };
 typedef void train_observer(void *context, const struct train_event *event);
@@ -37,24 +37,24 @@ typedef void train_observer(void *context, const struct train_event *event);
 /* A loader and the fields its batches have (dataset_kind.fields). They meet the plan's inputs by
  * name. */
 struct trainer_data {
-    struct loader *loader;                  /* NULL: none */
+    struct loader *loader; /* NULL: none */
     const struct dataset_field *fields;
     int field_count;
 };
 
-struct trainer_inputs {                     /* all borrowed for the length of the run */
+struct trainer_inputs { /* all borrowed for the length of the run */
     const struct graph *graph;
-    struct plan *plan;                      /* PLAN_TRAIN, of the train loader's batch */
+    struct plan *plan; /* PLAN_TRAIN, of the train loader's batch */
     struct trainer_data train;
-    struct plan *evaluation_plan;           /* PLAN_EVALUATE, of the validation loader's batch */
+    struct plan *evaluation_plan; /* PLAN_EVALUATE, of the validation loader's batch */
     struct trainer_data validation;
     struct updater *updater;
     const struct schedule *schedule;
-    struct comm *comm;                      /* NULL: alone */
-    uint64_t seed;                          /* of dropout */
+    struct comm *comm; /* NULL: alone */
+    uint64_t seed;     /* of dropout */
     int64_t first_step, total_steps;
-    int64_t evaluate_every;                 /* 0: only at the end, if there is validation data */
-    const atomic_int *stop_signal;          /* a signal number once one arrived; may be NULL */
+    int64_t evaluate_every;        /* 0: only at the end, if there is validation data */
+    const atomic_int *stop_signal; /* a signal number once one arrived; may be NULL */
 };
 
 /* Runs until total_steps, a failure, or *stop_signal (then it returns 0 after the last whole
@@ -67,8 +67,7 @@ int trainer_run(const struct trainer_inputs *inputs, train_observer *observer, v
 
 /* One pass over the data with a PLAN_EVALUATE; a short last batch counts with its real rows.
  * ERROR_CANCELLED when *stop_signal (which may be NULL) was set on the way. */
-int trainer_evaluate(const struct graph *graph, struct plan *plan,
-                     const struct trainer_data *data, const atomic_int *stop_signal,
-                     struct metrics *out, struct error *err);
+int trainer_evaluate(const struct graph *graph, struct plan *plan, const struct trainer_data *data,
+                     const atomic_int *stop_signal, struct metrics *out, struct error *err);
 
 #endif

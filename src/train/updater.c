@@ -16,8 +16,8 @@ enum { PIECE_FLOATS = 16384 };
 struct segment {
     size_t first, count;
     const struct param_group *group;
-    struct optimizer_settings settings;     /* the group's, decay 0 where it does not apply */
-    bool measured;                          /* the rule wants its norms: one parameter only */
+    struct optimizer_settings settings; /* the group's, decay 0 where it does not apply */
+    bool measured;                      /* the rule wants its norms: one parameter only */
     double weight_norm, gradient_norm;
     int first_piece, piece_count;
 };
@@ -25,8 +25,8 @@ struct segment {
 struct piece {
     size_t first, count;
     int segment;
-    double weight_squares, gradient_squares;    /* of the last measurement */
-    bool finite;                                /* of the last look at the gradients */
+    double weight_squares, gradient_squares; /* of the last measurement */
+    bool finite;                             /* of the last look at the gradients */
 };
 
 struct updater {
@@ -202,8 +202,7 @@ static struct updater *allocate(struct params *params, const struct param_group 
 {
     struct arena *arena = arena_create();
     struct updater *updater = arena ? ARENA_NEW(arena, struct updater) : NULL;
-    struct param_group *copy =
-        updater ? ARENA_ARRAY(arena, struct param_group, group_count) : NULL;
+    struct param_group *copy = updater ? ARENA_ARRAY(arena, struct param_group, group_count) : NULL;
     if (!copy) {
         arena_destroy(arena);
         return NULL;
@@ -354,9 +353,9 @@ static void square_piece(struct updater *updater, struct piece *piece, const voi
     (void)context;
     float decay = updater->segments[piece->segment].settings.weight_decay;
     piece->weight_squares =
-        decay ? decay / 2 *
-                    sum_squares(params_weights(updater->params) + piece->first, piece->count)
-              : 0;
+        decay
+            ? decay / 2 * sum_squares(params_weights(updater->params) + piece->first, piece->count)
+            : 0;
 }
 
 double updater_decay_loss(struct updater *updater)

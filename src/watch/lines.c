@@ -13,7 +13,7 @@
 struct lines {
     struct lines_options options;
     struct pace pace;
-    double started, written;    /* when */
+    double started, written; /* when */
 };
 
 int lines_create(const struct lines_options *options, struct lines **out, struct error *err)
@@ -58,8 +58,9 @@ static void on_started(struct lines *lines, const struct train_event *event)
 {
     lines->started = lines->options.now();
     stamp(lines);
-    fprintf(lines->options.out, "training from step %" PRId64 " to %" PRId64 ", %" PRId64
-            " steps per epoch\n", event->step, event->total, event->steps_per_epoch);
+    fprintf(lines->options.out,
+            "training from step %" PRId64 " to %" PRId64 ", %" PRId64 " steps per epoch\n",
+            event->step, event->total, event->steps_per_epoch);
 }
 
 /* The first and the last step are always told. */
@@ -103,10 +104,18 @@ void lines_observe(void *context, const struct train_event *event)
 {
     struct lines *lines = context;
     switch (event->kind) {
-    case TRAIN_STARTED: on_started(lines, event); break;
-    case TRAIN_STEP: on_step(lines, event); break;
-    case TRAIN_EVALUATED: on_evaluated(lines, event); break;
-    case TRAIN_FINISHED: on_finished(lines, event); break;
+    case TRAIN_STARTED:
+        on_started(lines, event);
+        break;
+    case TRAIN_STEP:
+        on_step(lines, event);
+        break;
+    case TRAIN_EVALUATED:
+        on_evaluated(lines, event);
+        break;
+    case TRAIN_FINISHED:
+        on_finished(lines, event);
+        break;
     }
     fflush(lines->options.out);
 }

@@ -67,7 +67,12 @@ const char *pace_number_text(double value, char *text, size_t bytes)
     else if (size != 0 && (size < 1e-4 || size >= 1e7))
         snprintf(text, bytes, "%.3g", value);
     else
-        snprintf(text, bytes, "%.*f", size < 1 ? 4 : size < 10 ? 3 : size < 100 ? 2
-                 : size < 1000 ? 1 : 0, value);
+        snprintf(text, bytes, "%.*f",
+                 size < 1      ? 4
+                 : size < 10   ? 3
+                 : size < 100  ? 2
+                 : size < 1000 ? 1
+                               : 0,
+                 value);
     return text;
 }

@@ -9,15 +9,15 @@ struct train_event;
 
 /* Plain storage; all zero is the start. */
 struct pace {
-    int64_t steps;              /* seen */
+    int64_t steps; /* seen */
     int64_t last_examples;
-    double step_seconds;        /* smoothed; the first step, which pays for warming up, is left out */
-    double step_examples;       /* of the last step, over all ranks */
-    double loss, accuracy;      /* smoothed */
+    double step_seconds;   /* smoothed; the first step, which pays for warming up, is left out */
+    double step_examples;  /* of the last step, over all ranks */
+    double loss, accuracy; /* smoothed */
 };
 
 void pace_add(struct pace *pace, const struct train_event *event);
-double pace_examples_per_second(const struct pace *pace);   /* 0 when unknown */
+double pace_examples_per_second(const struct pace *pace); /* 0 when unknown */
 double pace_seconds_left(const struct pace *pace, const struct train_event *event);
 
 /* "0:07", "12:34", "1:02:03", "3 d 04:05"; "?" when unknown (negative or NaN). */

@@ -16,8 +16,8 @@ enum { MAX_COLUMNS = 240, MIN_BAR = 8, MAX_BAR = 40 };
 struct progress {
     struct progress_options options;
     struct pace pace;
-    double drawn;               /* when */
-    bool on_line;               /* the cursor stands behind an unfinished line */
+    double drawn; /* when */
+    bool on_line; /* the cursor stands behind an unfinished line */
 };
 
 int progress_create(const struct progress_options *options, struct progress **out,
@@ -146,8 +146,8 @@ static void on_evaluated(struct progress *progress, const struct train_event *ev
         snprintf(accuracy, sizeof accuracy, ", accuracy %.2f %%", 100 * event->accuracy);
     fprintf(progress->options.out,
             "\r%s: evaluated %" PRId64 " examples in %.1f s: loss %s%s\033[K\n", place,
-            event->examples, event->step_seconds,
-            pace_number_text(event->loss, loss, sizeof loss), accuracy);
+            event->examples, event->step_seconds, pace_number_text(event->loss, loss, sizeof loss),
+            accuracy);
     fflush(progress->options.out);
     progress->on_line = false;
 }
@@ -156,9 +156,16 @@ void progress_observe(void *context, const struct train_event *event)
 {
     struct progress *progress = context;
     switch (event->kind) {
-    case TRAIN_STARTED: break;
-    case TRAIN_STEP: on_step(progress, event); break;
-    case TRAIN_EVALUATED: on_evaluated(progress, event); break;
-    case TRAIN_FINISHED: end_line(progress); break;     /* the results are the program's to tell */
+    case TRAIN_STARTED:
+        break;
+    case TRAIN_STEP:
+        on_step(progress, event);
+        break;
+    case TRAIN_EVALUATED:
+        on_evaluated(progress, event);
+        break;
+    case TRAIN_FINISHED:
+        end_line(progress);
+        break; /* the results are the program's to tell */
     }
 }

@@ -9,10 +9,10 @@ struct train_event;
 struct progress;
 
 struct progress_options {
-    FILE *out;                  /* borrowed */
-    int columns;                /* 0: ask the terminal each time, so that resizing works */
-    double interval_seconds;    /* between two drawings; 0: a tenth of a second */
-    double (*now)(void);        /* NULL: the clock */
+    FILE *out;               /* borrowed */
+    int columns;             /* 0: ask the terminal each time, so that resizing works */
+    double interval_seconds; /* between two drawings; 0: a tenth of a second */
+    double (*now)(void);     /* NULL: the clock */
 };
 
 int progress_create(const struct progress_options *options, struct progress **out,

@@ -7,9 +7,9 @@
 #include "train/optimizer.h"
 #include "train/vector.h"
 
-VECTOR_LOOP static void descend(const struct optimizer_settings *settings, float rate,
-                                size_t count, const float *weights, const float *gradients,
-                                const float *velocity, float *new_weights, float *new_velocity)
+VECTOR_LOOP static void descend(const struct optimizer_settings *settings, float rate, size_t count,
+                                const float *weights, const float *gradients, const float *velocity,
+                                float *new_weights, float *new_velocity)
 {
     const float momentum = settings->momentum, decay = settings->weight_decay;
 #pragma omp simd
@@ -22,9 +22,9 @@ VECTOR_LOOP static void descend(const struct optimizer_settings *settings, float
 }
 
 VECTOR_LOOP static void descend_nesterov(const struct optimizer_settings *settings, float rate,
-                                         size_t count, const float *weights,
-                                         const float *gradients, const float *velocity,
-                                         float *new_weights, float *new_velocity)
+                                         size_t count, const float *weights, const float *gradients,
+                                         const float *velocity, float *new_weights,
+                                         float *new_velocity)
 {
     const float momentum = settings->momentum, decay = settings->weight_decay;
 #pragma omp simd
@@ -40,9 +40,9 @@ static void momentum_step(const struct optimizer_settings *settings, float rate,
                           const struct optimizer_range *range)
 {
     (void)step;
-    (settings->nesterov ? descend_nesterov : descend)(
-        settings, rate, range->count, range->weights, range->gradients, range->slots[0],
-        range->new_weights, range->new_slots[0]);
+    (settings->nesterov ? descend_nesterov : descend)(settings, rate, range->count, range->weights,
+                                                      range->gradients, range->slots[0],
+                                                      range->new_weights, range->new_slots[0]);
 }
 
 const struct optimizer optimizer_momentum = {

@@ -148,7 +148,7 @@ TEST(schedules, every_schedule_follows_its_formula)
             double expected = schedule_cases[s].rates[i];
             if (fabs(rate - expected) > 0x1p-23 * 0.5)
                 FAIL("%s at step %d: %.9g, expected %.9g", schedule_cases[s].text,
-                         (int)schedule_points[i], (double)rate, expected);
+                     (int)schedule_points[i], (double)rate, expected);
         }
     }
 }

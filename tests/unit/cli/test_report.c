@@ -16,9 +16,12 @@ static void start(struct report *report, int64_t total, int64_t warmup)
 static void add_step(struct report *report, double seconds)
 {
     int64_t step = report->steps + 1;
-    report_observe(report, &(struct train_event){.kind = TRAIN_STEP, .step = step,
-                                                 .examples = step * 32, .loss = 1.0 / (double)step,
-                                                 .accuracy = 0.5, .step_seconds = seconds});
+    report_observe(report, &(struct train_event){.kind = TRAIN_STEP,
+                                                 .step = step,
+                                                 .examples = step * 32,
+                                                 .loss = 1.0 / (double)step,
+                                                 .accuracy = 0.5,
+                                                 .step_seconds = seconds});
 }
 
 TEST(report, leaves_the_warm_up_out_of_the_speed)
@@ -96,8 +99,10 @@ TEST(report, gives_the_evaluation_where_there_was_one_and_else_the_last_step)
     ASSERT_NEAR(number(json, "examples_per_second"), 32, 1e-12, 0);
     ASSERT_INT(json_get_integer(json, "steps", -1), ==, 2);
     ASSERT_INT(json_get_integer(json, "examples", -1), ==, 64);
-    report_observe(&report, &(struct train_event){.kind = TRAIN_EVALUATED, .loss = 0.125,
-                                                  .accuracy = 0.75, .accuracy_top_5 = 1});
+    report_observe(&report, &(struct train_event){.kind = TRAIN_EVALUATED,
+                                                  .loss = 0.125,
+                                                  .accuracy = 0.75,
+                                                  .accuracy_top_5 = 1});
     report_describe(&report, 32, json);
     ASSERT_NEAR(number(json, "loss"), 0.125, 1e-12, 0);
     ASSERT_NEAR(number(json, "accuracy"), 0.75, 1e-12, 0);

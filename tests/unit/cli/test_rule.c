@@ -35,7 +35,7 @@ static int resolve(const char *recipe, char *const *words, struct param_group *g
     return status;
 }
 
-#define WORDS(...) ((char *[]){__VA_ARGS__ __VA_OPT__(,) NULL})
+#define WORDS(...) ((char *[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
 static const char recipe[] = "--optimizer=momentum --lr=0.128/256 --momentum=0.8 "
                              "--weight-decay=1e-4";
 
@@ -60,8 +60,7 @@ TEST(rule, of_the_user_replaces_rate_and_batch_of_the_recipe_together)
     ASSERT_OK(resolve(recipe, WORDS("--lr=0.5", "--nesterov"), &group, &rate, &err), err);
     ASSERT_NEAR(rate, 0.5, 1e-6, 0);
     ASSERT_TRUE(group.settings.nesterov);
-    ASSERT_OK(resolve(recipe, WORDS("--lr=0.5/128"), &group, &rate, &err),
-              err);
+    ASSERT_OK(resolve(recipe, WORDS("--lr=0.5/128"), &group, &rate, &err), err);
     ASSERT_NEAR(rate, 0.25, 1e-6, 0);
 }
 
@@ -83,8 +82,8 @@ TEST(rule, refuses_a_number_that_means_nothing_to_it)
     struct param_group group;
     float rate;
     struct error err = {0};
-    ASSERT_FAILS(resolve("", WORDS("--optimizer=adam", "--momentum=0.9"), &group, &rate, &err),
-                 err, ERROR_USAGE, "--momentum means nothing to the optimizer adam");
+    ASSERT_FAILS(resolve("", WORDS("--optimizer=adam", "--momentum=0.9"), &group, &rate, &err), err,
+                 ERROR_USAGE, "--momentum means nothing to the optimizer adam");
     ASSERT_FAILS(resolve("", WORDS("--optimizer=sgd", "--nesterov"), &group, &rate, &err), err,
                  ERROR_USAGE, "--nesterov");
     ASSERT_FAILS(resolve("", WORDS("--momentum=1.5"), &group, &rate, &err), err, ERROR_USAGE,
@@ -95,8 +94,9 @@ TEST(rule, refuses_a_number_that_means_nothing_to_it)
 
 TEST(rule, refuses_rates_it_cannot_read)
 {
-    static char *const wrong[] = {"--lr=", "--lr=fast", "--lr=-1", "--lr=0.1/", "--lr=0.1/0",
-                                  "--lr=0.1/x", "--lr=0.1 ", "--lr=1e999", "--lr=nan"};
+    static char *const wrong[] = {"--lr=",     "--lr=fast",  "--lr=-1",
+                                  "--lr=0.1/", "--lr=0.1/0", "--lr=0.1/x",
+                                  "--lr=0.1 ", "--lr=1e999", "--lr=nan"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct param_group group;
         float rate;

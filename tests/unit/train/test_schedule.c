@@ -56,10 +56,22 @@ TEST(schedule, stays_at_its_end_once_the_run_is_longer_than_planned)
 TEST(schedule, refuses_words_it_does_not_know)
 {
     static const char *const wrong[] = {
-        "",           "constant:1",        "cosin",           "cosine:2",
-        "piecewise",  "piecewise:",        "piecewise:30",    "piecewise:30=",
-        "piecewise:x=1", "piecewise:1=nan", "piecewise:1=0.1,", "piecewise:1=0.1;2=0.2",
-        "piecewise:-1=0.1", "polynomial:", "polynomial:0",    "polynomial:2x",
+        "",
+        "constant:1",
+        "cosin",
+        "cosine:2",
+        "piecewise",
+        "piecewise:",
+        "piecewise:30",
+        "piecewise:30=",
+        "piecewise:x=1",
+        "piecewise:1=nan",
+        "piecewise:1=0.1,",
+        "piecewise:1=0.1;2=0.2",
+        "piecewise:-1=0.1",
+        "polynomial:",
+        "polynomial:0",
+        "polynomial:2x",
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct schedule schedule = {.base_rate = 42};
@@ -74,8 +86,8 @@ TEST(schedule, refuses_drops_that_go_back_or_are_too_many)
 {
     struct schedule schedule;
     struct error err = {0};
-    ASSERT_FAILS(schedule_parse("piecewise:5=0.1,2=0.01", 0.5F, 0, 100, 1000, &schedule, &err),
-                 err, ERROR_USAGE, "must rise");
+    ASSERT_FAILS(schedule_parse("piecewise:5=0.1,2=0.01", 0.5F, 0, 100, 1000, &schedule, &err), err,
+                 ERROR_USAGE, "must rise");
     char many[512] = "piecewise:1=1";
     for (int i = 0; i < SCHEDULE_MAX_DROPS; i++)
         snprintf(many + strlen(many), sizeof many - strlen(many), ",%d=1", i + 2);

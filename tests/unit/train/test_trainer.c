@@ -16,7 +16,7 @@ enum { SIZE = 6, PIXELS = SIZE * SIZE, CLASSES = 3 };
 
 struct dataset {
     int64_t count;
-    int64_t poisoned;           /* the example that holds a NaN, or -1 */
+    int64_t poisoned; /* the example that holds a NaN, or -1 */
     struct dataset_field fields[2];
 };
 
@@ -47,7 +47,10 @@ static int stripes_read(struct dataset *dataset, int64_t index, uint64_t key, st
 }
 
 static const struct dataset_kind stripes = {
-    .name = "stripes", .count = stripes_count, .fields = stripes_fields, .read = stripes_read,
+    .name = "stripes",
+    .count = stripes_count,
+    .fields = stripes_fields,
+    .read = stripes_read,
     .cheap = true,
 };
 
@@ -56,9 +59,9 @@ static const struct dataset_kind stripes = {
 struct setup {
     int batch, threads;
     int64_t examples;
-    int64_t poisoned;           /* example 1, 2, ... from the start; 0: none */
+    int64_t poisoned; /* example 1, 2, ... from the start; 0: none */
     const char *rule;
-    int channels;               /* that the data claims; 0: the network's */
+    int channels; /* that the data claims; 0: the network's */
 };
 
 struct bench {
@@ -93,8 +96,8 @@ static struct trainer_data make_loader(struct dataset *data, int batch, bool sin
 {
     struct trainer_data out;
     struct error err = {0};
-    struct loader_options options = {.batch = batch, .shards = 1, .seed = 3,
-                                     .shuffle = false, .single_pass = single_pass};
+    struct loader_options options = {
+        .batch = batch, .shards = 1, .seed = 3, .shuffle = false, .single_pass = single_pass};
     out.field_count = stripes_fields(data, &out.fields);
     ASSERT_OK(loader_create(data, &stripes, &options, &out.loader, &err), err);
     return out;
@@ -112,8 +115,8 @@ static void open_bench(struct bench *bench, struct setup setup)
     build(bench->graph);
     ASSERT_OK(graph_finish(bench->graph, &err), err);
     ASSERT_OK(params_create(bench->graph, rule->slot_count, NULL, &bench->params, &err), err);
-    struct plan_options options = {.mode = PLAN_TRAIN, .batch = batch,
-                                   .threads = setup.threads ? setup.threads : 2};
+    struct plan_options options = {
+        .mode = PLAN_TRAIN, .batch = batch, .threads = setup.threads ? setup.threads : 2};
     ASSERT_OK(plan_create(bench->graph, bench->params, &options, &bench->plan, &err), err);
     options.mode = PLAN_EVALUATE;
     ASSERT_OK(plan_create(bench->graph, bench->params, &options, &bench->evaluation_plan, &err),
@@ -123,11 +126,16 @@ static void open_bench(struct bench *bench, struct setup setup)
               err);
     updater_initialize_slots(bench->updater);
     bench->schedule = (struct schedule){.base_rate = 0.05F};
-    bench->inputs = (struct trainer_inputs){
-        .graph = bench->graph, .plan = bench->plan, .evaluation_plan = bench->evaluation_plan,
-        .train = make_loader(&bench->data, batch, false),
-        .validation = make_loader(&bench->held_back, batch, true), .updater = bench->updater,
-        .schedule = &bench->schedule, .seed = 11, .total_steps = 30};
+    bench->inputs =
+        (struct trainer_inputs){.graph = bench->graph,
+                                .plan = bench->plan,
+                                .evaluation_plan = bench->evaluation_plan,
+                                .train = make_loader(&bench->data, batch, false),
+                                .validation = make_loader(&bench->held_back, batch, true),
+                                .updater = bench->updater,
+                                .schedule = &bench->schedule,
+                                .seed = 11,
+                                .total_steps = 30};
 }
 
 static void close_bench(struct bench *bench)
@@ -148,7 +156,7 @@ struct memory {
     uint64_t allocations[512];
     int count;
     atomic_int stop_signal;
-    int64_t stop_at;            /* the step after which the signal comes; 0: never */
+    int64_t stop_at; /* the step after which the signal comes; 0: never */
 };
 
 static void remember(void *context, const struct train_event *event)
@@ -351,7 +359,8 @@ TEST(trainer, evaluates_every_example_once_whatever_the_batch)
         struct error err = {0};
         open_bench(&bench, (struct setup){.batch = batches[i]});
         ASSERT_OK(trainer_evaluate(bench.graph, bench.evaluation_plan, &bench.inputs.validation,
-                                   NULL, &metrics, &err), err);
+                                   NULL, &metrics, &err),
+                  err);
         ASSERT_INT(metrics.examples, ==, 50);
         if (!i) {
             loss = metrics_loss(&metrics);
@@ -371,7 +380,8 @@ TEST(trainer, gives_up_an_evaluation_when_a_signal_comes)
     struct error err;
     open_bench(&bench, (struct setup){0});
     ASSERT_FAILS(trainer_evaluate(bench.graph, bench.evaluation_plan, &bench.inputs.validation,
-                                  &stop, &metrics, &err), err, ERROR_CANCELLED, "16 examples");
+                                  &stop, &metrics, &err),
+                 err, ERROR_CANCELLED, "16 examples");
     ASSERT_INT(metrics.examples, ==, -1);
     close_bench(&bench);
 }
@@ -399,7 +409,9 @@ TEST(trainer, refuses_data_without_a_field_the_network_wants)
 
 TEST(feed, asks_for_pictures_with_their_channels_last)
 {
-    struct value picture = {.name = "image", .dtype = DTYPE_F32, .channels_last = true,
+    struct value picture = {.name = "image",
+                            .dtype = DTYPE_F32,
+                            .channels_last = true,
                             .shape = SHAPE(SHAPE_BATCH, 3, 224, 112)};
     struct dataset_field field = feed_field(&picture);
     struct shape expected = SHAPE(SHAPE_BATCH, 224, 112, 3);

@@ -277,8 +277,8 @@ TEST(updater, sums_what_decay_adds_to_the_loss)
     for (int i = 0; i < params_count(fixture.params); i++) {
         struct param_range range = params_range(fixture.params, i);
         if (range.flags & PARAM_DECAY)
-            expected += 0.01 * pow(norm(params_weights(fixture.params) + range.first, range.count),
-                                   2);
+            expected +=
+                0.01 * pow(norm(params_weights(fixture.params) + range.first, range.count), 2);
     }
     ASSERT_NUMBER(expected, >, 0);
     ASSERT_NEAR(updater_decay_loss(updater), expected, 1e-6, 0);

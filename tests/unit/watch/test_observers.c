@@ -7,7 +7,7 @@
 #include "watch/lines.h"
 #include "watch/progress.h"
 
-static double seconds;          /* what the observers' clock shows */
+static double seconds; /* what the observers' clock shows */
 
 static double now(void)
 {
@@ -27,14 +27,25 @@ static void train(train_observer *observe, void *observer, int steps)
     observe(observer, &event);
     for (int step = 1; step <= steps; step++) {
         seconds += 0.05;
-        event = (struct train_event){.kind = TRAIN_STEP, .step = step, .total = 100,
-                                     .steps_per_epoch = 50, .examples = step * 64, .loss = 0.25,
-                                     .accuracy = 0.9375, .rate = 0.001, .step_seconds = 0.05};
+        event = (struct train_event){.kind = TRAIN_STEP,
+                                     .step = step,
+                                     .total = 100,
+                                     .steps_per_epoch = 50,
+                                     .examples = step * 64,
+                                     .loss = 0.25,
+                                     .accuracy = 0.9375,
+                                     .rate = 0.001,
+                                     .step_seconds = 0.05};
         observe(observer, &event);
         if (step == 50) {
-            event = (struct train_event){.kind = TRAIN_EVALUATED, .step = step, .total = 100,
-                                         .steps_per_epoch = 50, .examples = 1000, .loss = 0.5,
-                                         .accuracy = 0.875, .step_seconds = 0.7};
+            event = (struct train_event){.kind = TRAIN_EVALUATED,
+                                         .step = step,
+                                         .total = 100,
+                                         .steps_per_epoch = 50,
+                                         .examples = 1000,
+                                         .loss = 0.5,
+                                         .accuracy = 0.875,
+                                         .step_seconds = 0.7};
             observe(observer, &event);
         }
     }
@@ -87,7 +98,7 @@ TEST(progress, shows_place_loss_accuracy_speed_and_time_left)
     ASSERT_CONTAINS(recording.text, "epoch 1/2, step 9/100  [===>");
     ASSERT_CONTAINS(recording.text, "loss 0.2500  accuracy 93.8 %  1280/s  0:05 left");
     ASSERT_CONTAINS(recording.text, "evaluated 1000 examples in 0.7 s: loss 0.5000, "
-                    "accuracy 87.50 %");
+                                    "accuracy 87.50 %");
     ASSERT_CONTAINS(recording.text, "epoch 2/2, step 100/100");
     free(recording.text);
 }
@@ -128,8 +139,8 @@ static void watch_lines(struct recording *recording, double interval)
     struct lines *lines;
     struct error err = {0};
     start_recording(recording);
-    struct lines_options options = {.out = recording->out, .interval_seconds = interval,
-                                    .now = now, .wall = wall};
+    struct lines_options options = {
+        .out = recording->out, .interval_seconds = interval, .now = now, .wall = wall};
     ASSERT_OK(lines_create(&options, &lines, &err), err);
     train(lines_observe, lines, 100);
     lines_destroy(lines);
@@ -141,13 +152,13 @@ TEST(lines, are_plain_and_stamped)
     struct recording recording;
     watch_lines(&recording, 1);
     ASSERT_CONTAINS(recording.text, "2023-11-14T22:13:20Z training from step 0 to 100, 50 steps "
-                    "per epoch\n");
+                                    "per epoch\n");
     ASSERT_CONTAINS(recording.text, "2023-11-14T22:13:20Z step 1/100, loss 0.2500, accuracy 0.9375,"
-                    " lr 0.0010, 1280 examples/s, 0:05 left\n");
+                                    " lr 0.0010, 1280 examples/s, 0:05 left\n");
     ASSERT_CONTAINS(recording.text, "Z evaluated after step 50: loss 0.5000, accuracy 0.8750, 1000 "
-                    "examples in 0.7 s\n");
+                                    "examples in 0.7 s\n");
     ASSERT_CONTAINS(recording.text, "2023-11-14T22:13:25Z finished 100 steps, 6400 examples in "
-                    "0:05\n");
+                                    "0:05\n");
     ASSERT_INT(count(recording.text, "\r") + count(recording.text, "\033"), ==, 0);
     free(recording.text);
 }
