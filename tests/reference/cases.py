@@ -115,6 +115,16 @@ def batch_norms():
                + head("y", image=False), 12)
 
 
+    for channels, size in ((8, 1), (3, 1), (5, 2)):
+        yield (f"batch_norm of one example on {channels}x{size}x{size}",
+               [picture(channels, size, size), "batch_norm y x", "output y y"] + head("y"), 1)
+    yield ("batch_norm of one example on 7",
+           ["input x f32 7", "batch_norm y x", "output y y"] + head("y", image=False), 1)
+    yield ("batch_norm of batch norm, each with its own momentum",
+           [picture(8, 5, 6), "conv2d a x channels=8 kernel=1", "batch_norm m a momentum=0.5",
+            "relu r m", "batch_norm y r"] + head("y"), 4)
+
+
 def pools():
     for kind in ("max_pool", "avg_pool"):
         for number, (kernel, stride, padding, size) in enumerate(
@@ -246,6 +256,9 @@ def shared_values():
                 [plain, "relu r a", "conv2d b r channels=8 kernel=1", "max_pool p r kernel=3 "
                  "stride=1 padding=same", "conv2d d r channels=5 kernel=3 padding=same",
                  "concat y b p d"])
+    yield chain("an output that the loss does not depend on",
+                [plain, "relu r a", "conv2d b r channels=5 kernel=1", "output aside b",
+                 "relu y x"])
     yield chain("an intermediate value that is also an output",
                 [plain, "batch_norm n a", "output features n", "relu y n"])
     yield chain("value used six times",

@@ -58,7 +58,8 @@ class Case:
         evaluate = oracle.Expected(self.network, self.parameters, inputs, False)
         if self.small:
             walk = train.walk
-            self.tolerances = {"": max(4e-6, ROUNDING * math.sqrt(walk.longest) * walk.depth)}
+            tolerance = max(4e-6, ROUNDING * math.sqrt(walk.longest) * walk.depth)
+            self.tolerances = {"": tolerance * walk.magnification}
         tensors = {f"input/{name}": array for name, array in inputs.items()}
         for number, array in enumerate(self.parameters.plain):
             tensors[f"parameter/{number}"] = array
@@ -281,18 +282,25 @@ def run_program(program, folder, count):
         pairs = [os.path.join(folder, f"{number}.{kind}") for number in range(first, count)
                  for kind in ("case", "result")]
         done = subprocess.run([program] + pairs, capture_output=True, text=True)
-        number = first - 1
+        number, refused = first - 1, {}
         for line in done.stdout.splitlines():
             if line.startswith("failed: "):
-                messages[number] = line
+                refused[number] = line
             else:
                 number += 1
-        if done.returncode in (0, 1) and number == count - 1:
-            break
-        last = done.stderr.strip().splitlines()[-1:] or [""]
-        messages[number] = f"run_case ended with status {done.returncode} {last[0]}"
-        first = max(number, first) + 1
+        number = max(number, first)
+        missing = not os.path.exists(pairs[2 * (number - first) + 1])
+        if number not in refused and (missing or (done.returncode != 0 and not refused)):
+            refused[number] = f"status {done.returncode}: " + first_error(done.stderr)
+        messages.update(refused)
+        first = number + 1
     return messages
+
+
+def first_error(text):
+    """The line of a sanitizer's report that says what happened, else the last."""
+    lines = text.strip().splitlines() or ["nothing on standard error"]
+    return next((line for line in lines if "ERROR" in line or "runtime error" in line), lines[-1])
 
 
 def check_group(program, group):

@@ -62,6 +62,7 @@ class Walk:
         self.kink = math.inf     # relative distance of the nearest kink of relu or max
         self.longest = 1         # longest sum, forward or backward: the tolerance grows with it
         self.depth = 0
+        self.magnification = 1.0 # of rounding, by batch norms of values far from zero
         parameters.rewind()
 
     def count(self, *lengths):
@@ -97,6 +98,9 @@ class Walk:
         if self.training:
             old = mean, variance
             mean, variance = moments(x)
+            # Values are rounded relative to their size; dividing by a small deviation magnifies it.
+            far = mean.detach().abs() / torch.sqrt(variance.detach() + epsilon)
+            self.magnification = max(self.magnification, float(far.max()))
             self.note_statistics(number, old, mean, variance, x.numel() // channels, momentum)
         return self.normalize(x, mean, variance, epsilon, scale) + along_channels(shift, x)
 

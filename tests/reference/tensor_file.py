@@ -16,6 +16,7 @@ def write(path, tensors, notes):
                         "data_offsets": [at, at + array.nbytes]}
         at += array.nbytes
     text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)         # numbers are aligned, as the format asks
     with open(path, "wb") as out:
         out.write(struct.pack("<Q", len(text)))
         out.write(text)
