@@ -1,4 +1,6 @@
-/* The network of custom_training_mnist.py: two convolutions with pooling, two dense layers. */
+/* The network of custom_training_mnist.py: two convolutions with pooling, two dense layers. That
+ * program's constant rate of 1e-3 ends at 98.5 to 98.7 % after 2 epochs, here and in PyTorch; the
+ * recipe's higher rate with a cosine reaches 99 %. */
 #include <lockstep/model.h>
 
 static void build(struct graph *graph, const struct model_args *args)
@@ -14,7 +16,8 @@ const struct model model_mnist_custom = {
     .name = "mnist_custom",
     .summary = "two convolutions with pooling and two dense layers, as custom_training_mnist.py",
     .dataset = "digits",
-    .recipe = "--batch-size=64 --optimizer=adam --lr=1e-3 --epochs=2",
+    .recipe = "--batch-size=64 --optimizer=adam --lr=3e-3 --schedule=cosine "
+              "--warmup-epochs=0.1 --epochs=2",
     .defaults = {.classes = 10, .image_size = 28},
     .build = build,
 };

@@ -10,7 +10,6 @@ reaches() {
         echo "skipped: no MNIST in $data"
         exit 77
     fi
-    run 0 train mnist_custom --data "mnist:$data" --epochs "$2" --lr 3e-3 --schedule cosine \
-        --warmup-epochs 0.1 --target-accuracy "$1"
+    run 0 train mnist_custom --data "mnist:$data" --epochs "$2" --target-accuracy "$1"
     mentions out " met the target accuracy of $1"
 }
