@@ -4,6 +4,7 @@ import itertools
 import random
 
 CLASSES = 4
+TIES = "with ties"      # in a case's name: inputs are small integers, so that many are equal
 
 
 def head(value, image=True, smoothing=0.0):
@@ -135,6 +136,16 @@ def pools():
             line = f"{kind} y x kernel={kernel} stride={stride} {padding}"
             yield (f"{line} on {channels}x{size[0]}x{size[1]}",
                    [picture(channels, *size), line, "output y y"] + head("y"), (1, 3, 4)[number % 3])
+    # The gradient of equal numbers goes to the first of them, as in PyTorch and TensorFlow.
+    for number, (kernel, stride, padding) in enumerate(
+            itertools.product((2, 3), (1, 2, 3), PADDINGS[:3])):
+        line = f"max_pool y x kernel={kernel} stride={stride} {padding}"
+        for channels in (5, 16):
+            yield (f"{line} {TIES} on {channels}x8x7",
+                   [picture(channels, 8, 7), line] + head("y"), 1 + number % 3)
+    yield (f"one channel, convolution and max pool {TIES}",
+           ["image x 1 10 8", "conv2d y x channels=8 kernel=3", "relu r y",
+            "max_pool p r kernel=2"] + head("p"), 3)
     for channels, height, width in ((3, 7, 7), (8, 4, 4), (17, 5, 3), (64, 1, 1)):
         yield (f"global_avg_pool on {channels}x{height}x{width}",
                [picture(channels, height, width), "global_avg_pool y x", "output y y"]
@@ -256,6 +267,13 @@ def shared_values():
                 [plain, "relu r a", "conv2d b r channels=8 kernel=1", "max_pool p r kernel=3 "
                  "stride=1 padding=same", "conv2d d r channels=5 kernel=3 padding=same",
                  "concat y b p d"])
+    yield chain("batch norm whose sum and itself are used",
+                [plain, "batch_norm n a", "add s n x", "conv2d c n channels=8 kernel=1",
+                 "add y s c"])
+    yield chain("convolution whose sum and itself are used",
+                [plain, "add s a x", "conv2d c a channels=8 kernel=1", "add y s c"])
+    yield chain("batch norm of which a sum and the output are used",
+                [plain, "batch_norm n a", "output features n", "add s n x", "relu y s"])
     yield chain("an output that the loss does not depend on",
                 [plain, "relu r a", "conv2d b r channels=5 kernel=1", "output aside b",
                  "relu y x"])
