@@ -235,11 +235,12 @@ static void forward(const struct op_run *run)
         running_statistics(run);
     struct kept kept = kept_of(run);
     int64_t channels = padded_channels(state), segments = segment_count(state);
-    float *factor = run->scratch, *offset = factor + channels;
+    float *factor = run->scratch, *shift = factor + channels, *mean = shift + channels;
     for (int64_t c = 0; c < channels; c++) {
         bool real = c < state->form.channels; /* padding stays zero */
+        mean[c] = real ? kept.mean[c] : 0;
         factor[c] = real ? run->inputs[BATCH_NORM_SCALE][c] * kept.inverse[c] : 0;
-        offset[c] = real ? run->inputs[BATCH_NORM_SHIFT][c] - kept.mean[c] * factor[c] : 0;
+        shift[c] = real ? run->inputs[BATCH_NORM_SHIFT][c] : 0;
     }
     const float *residual = run->node->residual >= 0 ? run->inputs[run->node->input_count] : NULL;
     uint8_t *mask = state->masked ? run->workspace : NULL;
@@ -247,9 +248,9 @@ static void forward(const struct op_run *run)
     for (int64_t i = 0; i < segments; i++) {
         struct segment_place at = place_of(state, i);
         state->kernels->apply(&state->segment, run->inputs[BATCH_NORM_X] + at.element,
-                              residual ? residual + at.element : NULL, factor + at.channel,
-                              offset + at.channel, run->node->relu, run->output + at.element,
-                              mask ? mask + at.mask : NULL);
+                              residual ? residual + at.element : NULL, mean + at.channel,
+                              factor + at.channel, shift + at.channel, run->node->relu,
+                              run->output + at.element, mask ? mask + at.mask : NULL);
     }
 }
 

@@ -75,12 +75,14 @@ static void sum(const struct norm_segment *segment, const float *x, const float 
 }
 
 static inline __attribute__((always_inline)) void
-apply_group(size_t spatial, size_t stride, const float *x, const float *residual, __m256 factor,
-            __m256 offset, bool relu, float *y, uint8_t *mask, size_t mask_stride, bool stream)
+apply_group(size_t spatial, size_t stride, const float *x, const float *residual, __m256 mean,
+            __m256 factor, __m256 shift, bool relu, float *y, uint8_t *mask, size_t mask_stride,
+            bool stream)
 {
     const __m256 zero = _mm256_setzero_ps();
     for (size_t s = 0; s < spatial; s++) {
-        __m256 v = _mm256_fmadd_ps(_mm256_loadu_ps(x + s * stride), factor, offset);
+        __m256 centred = _mm256_sub_ps(_mm256_loadu_ps(x + s * stride), mean);
+        __m256 v = _mm256_fmadd_ps(centred, factor, shift);
         if (residual)
             v = _mm256_add_ps(v, _mm256_loadu_ps(residual + s * stride));
         if (relu) {
@@ -95,21 +97,23 @@ apply_group(size_t spatial, size_t stride, const float *x, const float *residual
 }
 
 static void apply(const struct norm_segment *segment, const float *x, const float *residual,
-                  const float *factor, const float *offset, bool relu, float *y, uint8_t *mask)
+                  const float *mean, const float *factor, const float *shift, bool relu, float *y,
+                  uint8_t *mask)
 {
     size_t stride = (size_t)segment->lanes, groups = stride / 8;
     for (size_t g = 0; g < groups; g++) {
-        __m256 f = _mm256_loadu_ps(factor + g * 8), o = _mm256_loadu_ps(offset + g * 8);
+        __m256 m = _mm256_loadu_ps(mean + g * 8), f = _mm256_loadu_ps(factor + g * 8),
+               o = _mm256_loadu_ps(shift + g * 8);
         const float *r = residual ? residual + g * 8 : NULL;
-        uint8_t *m = mask ? mask + g : NULL;
+        uint8_t *bits = mask ? mask + g : NULL;
         if (r && relu)
-            apply_group(segment->spatial, stride, x + g * 8, r, f, o, true, y + g * 8, m, groups,
-                        segment->stream);
+            apply_group(segment->spatial, stride, x + g * 8, r, m, f, o, true, y + g * 8, bits,
+                        groups, segment->stream);
         else if (relu)
-            apply_group(segment->spatial, stride, x + g * 8, NULL, f, o, true, y + g * 8, m, groups,
-                        segment->stream);
+            apply_group(segment->spatial, stride, x + g * 8, NULL, m, f, o, true, y + g * 8, bits,
+                        groups, segment->stream);
         else
-            apply_group(segment->spatial, stride, x + g * 8, r, f, o, false, y + g * 8, NULL,
+            apply_group(segment->spatial, stride, x + g * 8, r, m, f, o, false, y + g * 8, NULL,
                         groups, segment->stream);
     }
     _mm_sfence();

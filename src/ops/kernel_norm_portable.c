@@ -21,7 +21,8 @@ static void sum(const struct norm_segment *segment, const float *x, const float 
 }
 
 static void apply(const struct norm_segment *segment, const float *x, const float *residual,
-                  const float *factor, const float *offset, bool relu, float *y, uint8_t *mask)
+                  const float *mean, const float *factor, const float *shift, bool relu, float *y,
+                  uint8_t *mask)
 {
     size_t lanes = (size_t)segment->lanes;
     if (mask)
@@ -30,7 +31,7 @@ static void apply(const struct norm_segment *segment, const float *x, const floa
     for (size_t s = 0; s < segment->spatial; s++)
         for (size_t c = 0; c < lanes; c++) {
             size_t i = s * lanes + c;
-            float value = x[i] * factor[c] + offset[c];
+            float value = (x[i] - mean[c]) * factor[c] + shift[c];
             if (residual)
                 value += residual[i];
             if (relu && value <= 0)

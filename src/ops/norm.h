@@ -24,9 +24,10 @@ struct norm_kernels {
     /* Adds the sums of (x - pivot) and (x - pivot)^2 of each lane. */
     void (*sum)(const struct norm_segment *segment, const float *x, const float *pivot,
                 double *sums, double *squares);
-    /* y = x * factor + offset (+ residual), then the ReLU; residual and mask may be NULL. */
+    /* y = (x - mean) * factor + shift (+ residual), then the ReLU; residual and mask may be NULL. */
     void (*apply)(const struct norm_segment *segment, const float *x, const float *residual,
-                  const float *factor, const float *offset, bool relu, float *y, uint8_t *mask);
+                  const float *mean, const float *factor, const float *shift, bool relu, float *y,
+                  uint8_t *mask);
     /* g = masked sum of the gradients (mask NULL: all); adds the sums of g and g * (x - mean) of
      * each lane. Writes g to `out` unless that is NULL; `out` may be one of the gradients. */
     void (*reduce)(const struct norm_segment *segment, float *const *gradients, int count,
