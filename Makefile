@@ -116,9 +116,10 @@ fuzz: $(FUZZERS)
 .PHONY: fuzz
 
 # ---- install: the program, the library with its headers and pkg-config file, manual, completion ----
-$(BUILD)/lockstep.pc: Makefile
+$(BUILD)/lockstep.pc: FORCE
+	@mkdir -p $(@D)
 	@printf '%s\n' 'prefix=$(PREFIX)' 'Name: lockstep' 'Version: $(VERSION)' \
-	    'Description: trains and serves reference deep-learning models on CPUs' \
+	    'Description: trains reference deep-learning models on CPUs' \
 	    'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -llockstep' > $@
 install: $(BUILD)/$(NAME) $(BUILD)/liblockstep.so $(BUILD)/lockstep.pc
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig \

@@ -26,8 +26,12 @@ static struct extent output_of(const struct network *network, int source)
 static int conv(struct network *network, const char *name, int source, struct extent in,
                 int channels, int kernel, int stride, int pad)
 {
-    struct layer layer = {.kind = LAYER_CONV, .source = source, .in = in,
-                          .kernel = kernel, .stride = stride, .pad = pad};
+    struct layer layer = {.kind = LAYER_CONV,
+                          .source = source,
+                          .in = in,
+                          .kernel = kernel,
+                          .stride = stride,
+                          .pad = pad};
     layer.out = (struct extent){channels, out_size(in.height, kernel, stride, pad),
                                 out_size(in.width, kernel, stride, pad)};
     snprintf(layer.name, sizeof layer.name, "%s", name);
@@ -37,8 +41,8 @@ static int conv(struct network *network, const char *name, int source, struct ex
 static int norm(struct network *network, const char *name, int source, bool relu)
 {
     struct extent extent = output_of(network, source);
-    struct layer layer = {.kind = LAYER_NORM, .source = source, .in = extent, .out = extent,
-                          .relu = relu};
+    struct layer layer = {
+        .kind = LAYER_NORM, .source = source, .in = extent, .out = extent, .relu = relu};
     snprintf(layer.name, sizeof layer.name, "%s", name);
     return append(network, layer);
 }
@@ -47,8 +51,13 @@ static int pool(struct network *network, enum layer_kind kind, int source, int k
                 int pad)
 {
     struct extent in = output_of(network, source);
-    struct layer layer = {.kind = kind, .name = "pool", .source = source, .in = in,
-                          .kernel = kernel, .stride = stride, .pad = pad};
+    struct layer layer = {.kind = kind,
+                          .name = "pool",
+                          .source = source,
+                          .in = in,
+                          .kernel = kernel,
+                          .stride = stride,
+                          .pad = pad};
     layer.out = (struct extent){in.channels, out_size(in.height, kernel, stride, pad),
                                 out_size(in.width, kernel, stride, pad)};
     return append(network, layer);
@@ -56,8 +65,12 @@ static int pool(struct network *network, enum layer_kind kind, int source, int k
 
 static int dense(struct network *network, const char *name, int source, int units, bool relu)
 {
-    struct layer layer = {.kind = LAYER_DENSE, .source = source, .in = output_of(network, source),
-                          .out = {units, 1, 1}, .bias = true, .relu = relu};
+    struct layer layer = {.kind = LAYER_DENSE,
+                          .source = source,
+                          .in = output_of(network, source),
+                          .out = {units, 1, 1},
+                          .bias = true,
+                          .relu = relu};
     snprintf(layer.name, sizeof layer.name, "%s", name);
     return append(network, layer);
 }

@@ -12,21 +12,22 @@ enum { TRIALS = 10, ROUNDS = 1 << 23, CHAINS = 12 };
 /* Twelve independent chains: two FMA units with a latency of four to five cycles need ten. They
  * are named one by one because an array of them would live in memory. */
 #define FMA(fma, x) x = fma(x, a, b)
-#define FMA_LOOP(function, features, vector, broadcast, fma)                                      \
-    __attribute__((target(features))) static float function(void)                                 \
-    {                                                                                             \
-        vector a = broadcast(0.999999f), b = broadcast(1e-6f);                                    \
-        vector x0 = a, x1 = b, x2 = a, x3 = b, x4 = a, x5 = b;                                    \
-        vector y0 = a, y1 = b, y2 = a, y3 = b, y4 = a, y5 = b;                                    \
-        for (int64_t round = 0; round < ROUNDS; round++) {                                        \
-            FMA(fma, x0), FMA(fma, x1), FMA(fma, x2), FMA(fma, x3), FMA(fma, x4), FMA(fma, x5);   \
-            FMA(fma, y0), FMA(fma, y1), FMA(fma, y2), FMA(fma, y3), FMA(fma, y4), FMA(fma, y5);   \
-            /* Hides from the compiler that chains which start alike stay alike. */               \
-            __asm__ volatile("" : "+x"(x0), "+x"(x1), "+x"(x2), "+x"(x3), "+x"(x4), "+x"(x5),     \
-                                  "+x"(y0), "+x"(y1), "+x"(y2), "+x"(y3), "+x"(y4), "+x"(y5));    \
-        }                                                                                         \
-        x0 += x1 + x2 + x3 + x4 + x5 + y0 + y1 + y2 + y3 + y4 + y5;                               \
-        return x0[0];                                                                             \
+#define FMA_LOOP(function, features, vector, broadcast, fma)                                       \
+    __attribute__((target(features))) static float function(void)                                  \
+    {                                                                                              \
+        vector a = broadcast(0.999999f), b = broadcast(1e-6f);                                     \
+        vector x0 = a, x1 = b, x2 = a, x3 = b, x4 = a, x5 = b;                                     \
+        vector y0 = a, y1 = b, y2 = a, y3 = b, y4 = a, y5 = b;                                     \
+        for (int64_t round = 0; round < ROUNDS; round++) {                                         \
+            FMA(fma, x0), FMA(fma, x1), FMA(fma, x2), FMA(fma, x3), FMA(fma, x4), FMA(fma, x5);    \
+            FMA(fma, y0), FMA(fma, y1), FMA(fma, y2), FMA(fma, y3), FMA(fma, y4), FMA(fma, y5);    \
+            /* Hides from the compiler that chains which start alike stay alike. */                \
+            __asm__ volatile(""                                                                    \
+                             : "+x"(x0), "+x"(x1), "+x"(x2), "+x"(x3), "+x"(x4), "+x"(x5),         \
+                               "+x"(y0), "+x"(y1), "+x"(y2), "+x"(y3), "+x"(y4), "+x"(y5));        \
+        }                                                                                          \
+        x0 += x1 + x2 + x3 + x4 + x5 + y0 + y1 + y2 + y3 + y4 + y5;                                \
+        return x0[0];                                                                              \
     }
 
 FMA_LOOP(loop_avx2, "avx2,fma", __m256, _mm256_set1_ps, _mm256_fmadd_ps)

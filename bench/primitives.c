@@ -32,9 +32,8 @@ struct result {
     double flops, peak_gflops;
 };
 
-static const char *const pass_names[PASS_COUNT] = {"conv_forward", "conv_backward_data",
-                                                   "conv_backward_weights", "dense",
-                                                   "batch_norm", "other"};
+static const char *const pass_names[PASS_COUNT] = {
+    "conv_forward", "conv_backward_data", "conv_backward_weights", "dense", "batch_norm", "other"};
 
 static double now(void)
 {
@@ -194,25 +193,46 @@ static int parse_count(const char *name, const char *text, int least, int most)
 
 static struct options parse(int argc, char **argv)
 {
-    static const struct option table[] = {
-        {"batch", required_argument, NULL, 'b'},   {"threads", required_argument, NULL, 't'},
-        {"repeats", required_argument, NULL, 'r'}, {"warmup", required_argument, NULL, 'w'},
-        {"layers", no_argument, NULL, 'l'},        {"peak", no_argument, NULL, 'p'},
-        {"json", required_argument, NULL, 'j'},    {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0}};
+    static const struct option table[] = {{"batch", required_argument, NULL, 'b'},
+                                          {"threads", required_argument, NULL, 't'},
+                                          {"repeats", required_argument, NULL, 'r'},
+                                          {"warmup", required_argument, NULL, 'w'},
+                                          {"layers", no_argument, NULL, 'l'},
+                                          {"peak", no_argument, NULL, 'p'},
+                                          {"json", required_argument, NULL, 'j'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
     struct options options = {
         .batch = 32, .threads = omp_get_max_threads(), .repeats = 5, .warmup = 1};
     for (int letter; (letter = getopt_long(argc, argv, "h", table, NULL)) != -1;) {
         switch (letter) {
-        case 'b': options.batch = parse_count("batch", optarg, 1, 1 << 16); break;
-        case 't': options.threads = parse_count("threads", optarg, 1, 1 << 12); break;
-        case 'r': options.repeats = parse_count("repeats", optarg, 1, MAX_REPEATS); break;
-        case 'w': options.warmup = parse_count("warmup", optarg, 0, MAX_REPEATS); break;
-        case 'l': options.layers = true; break;
-        case 'p': options.peak = true; break;
-        case 'j': options.json = optarg; break;
-        case 'h': usage(stdout); exit(0);
-        default: usage(stderr); exit(2);
+        case 'b':
+            options.batch = parse_count("batch", optarg, 1, 1 << 16);
+            break;
+        case 't':
+            options.threads = parse_count("threads", optarg, 1, 1 << 12);
+            break;
+        case 'r':
+            options.repeats = parse_count("repeats", optarg, 1, MAX_REPEATS);
+            break;
+        case 'w':
+            options.warmup = parse_count("warmup", optarg, 0, MAX_REPEATS);
+            break;
+        case 'l':
+            options.layers = true;
+            break;
+        case 'p':
+            options.peak = true;
+            break;
+        case 'j':
+            options.json = optarg;
+            break;
+        case 'h':
+            usage(stdout);
+            exit(0);
+        default:
+            usage(stderr);
+            exit(2);
         }
     }
     if (optind < argc)

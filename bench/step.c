@@ -27,8 +27,8 @@ static void check(dnnl_status_t status, const struct layer *layer, const char *w
 {
     if (status == dnnl_success)
         return;
-    fprintf(stderr, "primitives: layer %s: %s: oneDNN status %d\n", layer ? layer->name : "-",
-            what, (int)status);
+    fprintf(stderr, "primitives: layer %s: %s: oneDNN status %d\n", layer ? layer->name : "-", what,
+            (int)status);
     exit(1);
 }
 
@@ -332,8 +332,8 @@ static void forward_norm(struct step *step, const struct layer *layer, struct fo
     check(dnnl_batch_normalization_forward_desc_init(&operation, dnnl_forward_training,
                                                      &forward->in, 1e-5f, norm_flags(layer)),
           layer, "fwd");
-    struct work *work = add_work(step, layer, PASS_NORM, "fwd", &operation, false, NULL,
-                                 &forward->descriptor);
+    struct work *work =
+        add_work(step, layer, PASS_NORM, "fwd", &operation, false, NULL, &forward->descriptor);
     forward_output(step, forward, layer);
     dnnl_memory_desc_t channels = vector(layer->out.channels);
     bind(work, DNNL_ARG_SRC, memory_at(step, &forward->in, forward->in_data));
@@ -343,8 +343,8 @@ static void forward_norm(struct step *step, const struct layer *layer, struct fo
     bind(work, DNNL_ARG_SCALE, forward->scale = memory_new(step, &channels, 1.0f));
     bind(work, DNNL_ARG_SHIFT, forward->shift = memory_new(step, &channels, 1.0f));
     if (layer->relu) {
-        forward->workspace = memory_new(
-            step, layout_of(forward->descriptor, dnnl_query_workspace_md), 1.0f);
+        forward->workspace =
+            memory_new(step, layout_of(forward->descriptor, dnnl_query_workspace_md), 1.0f);
         bind(work, DNNL_ARG_WORKSPACE, forward->workspace);
     }
 }
@@ -388,14 +388,14 @@ static void forward_pool(struct step *step, const struct layer *layer, struct fo
     check(dnnl_pooling_forward_desc_init(&operation, dnnl_forward_training, pool_algorithm(layer),
                                          &forward->in, &out, strides, kernel, pads, pads),
           layer, "fwd");
-    struct work *work = add_work(step, layer, PASS_OTHER, "fwd", &operation, false, NULL,
-                                 &forward->descriptor);
+    struct work *work =
+        add_work(step, layer, PASS_OTHER, "fwd", &operation, false, NULL, &forward->descriptor);
     forward_output(step, forward, layer);
     bind(work, DNNL_ARG_SRC, memory_at(step, &forward->in, forward->in_data));
     bind(work, DNNL_ARG_DST, memory_at(step, &forward->out, forward->out_data));
     if (layer->kind == LAYER_MAX_POOL) {
-        forward->workspace = memory_new(
-            step, layout_of(forward->descriptor, dnnl_query_workspace_md), 0.0f);
+        forward->workspace =
+            memory_new(step, layout_of(forward->descriptor, dnnl_query_workspace_md), 0.0f);
         bind(work, DNNL_ARG_WORKSPACE, forward->workspace);
     }
 }
@@ -503,8 +503,7 @@ void step_create(struct step *step, const struct network *network, int batch)
           "create stream");
     size_t layers = (size_t)network->layer_count;
     step->works = calloc(layers * MAX_WORKS_PER_LAYER, sizeof *step->works);
-    step->memories =
-        calloc(layers * MAX_WORKS_PER_LAYER * WORK_MAX_ARGS, sizeof(dnnl_memory_t));
+    step->memories = calloc(layers * MAX_WORKS_PER_LAYER * WORK_MAX_ARGS, sizeof(dnnl_memory_t));
     struct forward *forward = calloc(layers, sizeof *forward);
     if (!step->works || !step->memories || !forward) {
         perror("primitives: allocate");

@@ -9,7 +9,7 @@
 
 static void build(struct graph *graph, const struct model_args *args)
 {
-    value_id x = image_input(graph, 1, 28);                                           /* 1x28x28 */
+    value_id x = image_input(graph, 1, args->image_size);                             /* 1x28x28 */
     x = max_pool(graph, relu(graph, conv2d(graph, x, 32, .kernel = 3)), .kernel = 2); /* 32x13x13 */
     x = relu(graph, dense(graph, flatten(graph, x), 64));
     classifier_output(graph, dense(graph, x, args->classes));
@@ -20,6 +20,6 @@ LOCKSTEP_API const struct model model_user = {
     .summary = "one convolution, two dense layers",
     .dataset = "digits",
     .recipe = "--optimizer=sgd --lr=0.01 --batch-size=64",
-    .defaults = {.classes = 10},
+    .defaults = {.classes = 10, .image_size = 28},
     .build = build,
 };

@@ -3,12 +3,13 @@
  *
  *     struct lockstep_network *network = lockstep_network_create(model, &options, &error);
  *     struct lockstep_data *data = lockstep_data_open(network, "mnist:DIR", LOCKSTEP_TRAIN, &error);
- *     while (lockstep_data_next(data, &error) > 0) {
- *         lockstep_forward(network, data, &result, &error);
- *         lockstep_backward(network, &error);
- *         lockstep_update(network, 1e-3f, &error);
- *     }
+ *     for (int step = 0; step < 1000; step++)
+ *         if (lockstep_data_next(data, &error) < 0 ||
+ *             lockstep_forward(network, data, &result, &error) < 0 ||
+ *             lockstep_backward(network, &error) < 0 || lockstep_update(network, 1e-3f, &error) < 0)
+ *             return fail(error.message);
  *
+ * A step is these four calls in this order; a call out of order fails and changes nothing.
  * Calls that can fail return -1 (or NULL) and describe why in `error`, which may be NULL. One
  * network and its data belong to one thread at a time; several networks may live side by side. */
 #ifndef LOCKSTEP_LOCKSTEP_H

@@ -96,6 +96,7 @@ struct loss_options {
  * logical N, C, H, W. */
 LOCKSTEP_API value_id lockstep_image_input(struct graph *graph, int channels, int height,
                                            int width);
+/* The first dimension must be SHAPE_BATCH; only float32 can be computed with. */
 LOCKSTEP_API value_id lockstep_input(struct graph *graph, const char *name, enum dtype dtype,
                                      struct shape shape);
 
@@ -129,7 +130,8 @@ LOCKSTEP_API void lockstep_loss(struct graph *graph, value_id value);
  * cross-entropy as the loss. */
 LOCKSTEP_API void lockstep_classifier(struct graph *graph, value_id logits, float label_smoothing);
 
-#ifndef LOCKSTEP_NO_SHORT_NAMES
+/* Short names for model files in C; C++ and who wants none of them use the long ones. */
+#if !defined(LOCKSTEP_NO_SHORT_NAMES) && !defined(__cplusplus)
 #define image_input(graph, channels, size) lockstep_image_input(graph, channels, size, size)
 #define conv2d(graph, x, channels, ...)                                                            \
     lockstep_conv2d(graph, x, channels, (struct conv2d_options){__VA_ARGS__})
@@ -145,6 +147,7 @@ LOCKSTEP_API void lockstep_classifier(struct graph *graph, value_id logits, floa
 #define add(graph, a, b) lockstep_add(graph, a, b)
 #define flatten(graph, x) lockstep_flatten(graph, x)
 #define dropout(graph, x, rate) lockstep_dropout(graph, x, rate)
+/* For a build function whose second parameter is called `args`. */
 #define classifier_output(graph, logits) lockstep_classifier(graph, logits, args->label_smoothing)
 #endif
 

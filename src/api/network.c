@@ -24,8 +24,8 @@ struct lockstep_network {
     struct plan *plan, *evaluation_plan;
     struct updater *updater;
     int64_t step; /* finished ones */
-    double loss;  /* of the last forward; NaN before it */
-    bool has_gradients;
+    double loss;  /* of the last forward */
+    enum { STEP_NOT_BEGUN, STEP_FORWARD_DONE, STEP_BACKWARD_DONE } at;
 };
 
 struct lockstep_data {
@@ -121,7 +121,6 @@ struct lockstep_network *lockstep_network_create(const struct model *model,
     }
     network->model = model;
     network->options = *options;
-    network->loss = NAN;
     if (make_parts(network, &err) < 0) {
         report(error, &err);
         lockstep_network_destroy(network);
@@ -205,6 +204,9 @@ int64_t lockstep_data_steps_per_epoch(const struct lockstep_data *data)
 int lockstep_data_next(struct lockstep_data *data, struct lockstep_error *error)
 {
     struct error err = {0};
+    /* The batch of the last forward is gone, and with it what backward would read. */
+    if (data->split == SPLIT_TRAIN && data->network->at == STEP_FORWARD_DONE)
+        data->network->at = STEP_NOT_BEGUN;
     if (feed_next(&data->feed, &err) < 0)
         return report(error, &err);
     return data->feed.rows;
@@ -237,7 +239,7 @@ int lockstep_forward(struct lockstep_network *network, struct lockstep_data *dat
     feed_forward(&data->feed);
     feed_count(&data->feed, &metrics);
     network->loss = metrics_loss(&metrics);
-    network->has_gradients = false;
+    network->at = STEP_FORWARD_DONE;
     if (result)
         *result = result_of(&metrics);
     return 0;
@@ -246,19 +248,21 @@ int lockstep_forward(struct lockstep_network *network, struct lockstep_data *dat
 int lockstep_backward(struct lockstep_network *network, struct lockstep_error *error)
 {
     struct error err = {0};
-    if (isnan(network->loss)) {
-        error_set(&err, ERROR_NUMERIC, "no forward pass to go back from, or its loss was NaN");
+    if (network->at != STEP_FORWARD_DONE) {
+        error_set(&err, ERROR_USAGE,
+                  "no forward pass to go back from: call lockstep_forward first, and once for "
+                  "each lockstep_backward, with no lockstep_data_next in between");
         return report(error, &err);
     }
     plan_backward(network->plan, 1.0f / (float)network->options.batch, NULL, NULL);
-    network->has_gradients = true;
+    network->at = STEP_BACKWARD_DONE;
     return 0;
 }
 
 int lockstep_update(struct lockstep_network *network, float rate, struct lockstep_error *error)
 {
     struct error err = {0};
-    if (!network->has_gradients) {
+    if (network->at != STEP_BACKWARD_DONE) {
         error_set(&err, ERROR_USAGE, "no gradients yet: call lockstep_backward first");
         return report(error, &err);
     }
@@ -271,7 +275,7 @@ int lockstep_update(struct lockstep_network *network, float rate, struct lockste
     }
     updater_step(network->updater, rate, ++network->step);
     plan_commit_statistics(network->plan);
-    network->has_gradients = false;
+    network->at = STEP_NOT_BEGUN;
     return 0;
 }
 
@@ -287,7 +291,8 @@ int lockstep_evaluate(struct lockstep_network *network, struct lockstep_data *da
     if (trainer_evaluate(network->graph, network->evaluation_plan, &data->source.trainer, NULL,
                          &metrics, &err) < 0)
         return report(error, &err);
-    *result = result_of(&metrics);
+    if (result)
+        *result = result_of(&metrics);
     return 0;
 }
 
@@ -298,14 +303,28 @@ int lockstep_parameter_count(const struct lockstep_network *network)
     return params_count(network->params);
 }
 
+static bool is_parameter(const struct lockstep_network *network, int index)
+{
+    return index >= 0 && index < params_count(network->params);
+}
+
 const char *lockstep_parameter_name(const struct lockstep_network *network, int index)
 {
-    return params_name(network->params, index);
+    return is_parameter(network, index) ? params_name(network->params, index) : NULL;
 }
 
 struct shape lockstep_parameter_shape(const struct lockstep_network *network, int index)
 {
-    return params_range(network->params, index).shape;
+    return is_parameter(network, index) ? params_range(network->params, index).shape
+                                        : (struct shape){0};
+}
+
+static int check_index(const struct lockstep_network *network, int index, struct error *err)
+{
+    if (is_parameter(network, index))
+        return 0;
+    return error_set(err, ERROR_USAGE, "there is no parameter %d; there are %d", index,
+                     params_count(network->params));
 }
 
 static struct tensor parameter_tensor(const struct lockstep_network *network, int index,
@@ -321,7 +340,10 @@ int lockstep_parameter_read(const struct lockstep_network *network, int index, f
 {
     struct error err = {0};
     struct tensor tensor = parameter_tensor(network, index, out);
-    return params_read(network->params, index, &tensor, &err) < 0 ? report(error, &err) : 0;
+    if (check_index(network, index, &err) < 0 ||
+        params_read(network->params, index, &tensor, &err) < 0)
+        return report(error, &err);
+    return 0;
 }
 
 int lockstep_parameter_read_gradient(const struct lockstep_network *network, int index, float *out,
@@ -329,8 +351,10 @@ int lockstep_parameter_read_gradient(const struct lockstep_network *network, int
 {
     struct error err = {0};
     struct tensor tensor = parameter_tensor(network, index, out);
-    return params_read_gradient(network->params, index, &tensor, &err) < 0 ? report(error, &err)
-                                                                           : 0;
+    if (check_index(network, index, &err) < 0 ||
+        params_read_gradient(network->params, index, &tensor, &err) < 0)
+        return report(error, &err);
+    return 0;
 }
 
 int lockstep_parameter_write(struct lockstep_network *network, int index, const float *in,
@@ -338,7 +362,10 @@ int lockstep_parameter_write(struct lockstep_network *network, int index, const 
 {
     struct error err = {0};
     struct tensor tensor = parameter_tensor(network, index, in);
-    return params_write(network->params, index, &tensor, &err) < 0 ? report(error, &err) : 0;
+    if (check_index(network, index, &err) < 0 ||
+        params_write(network->params, index, &tensor, &err) < 0)
+        return report(error, &err);
+    return 0;
 }
 
 int lockstep_save(const struct lockstep_network *network, const char *path,

@@ -11,6 +11,7 @@
 enum { HUGE_PAGE_BYTES = 2 * 1024 * 1024 };
 
 static _Atomic uint64_t allocation_count;
+static _Atomic size_t slab_total; /* bytes of all slabs there are now */
 
 static void count_allocation(void)
 {
@@ -76,37 +77,6 @@ static double gibibytes(size_t bytes)
     return (double)bytes / (1024.0 * 1024.0 * 1024.0);
 }
 
-int slab_create(size_t bytes, const char *what, struct slab *out, struct error *err)
-{
-    if (bytes == 0) {
-        *out = (struct slab){0};
-        return 0;
-    }
-    size_t available = memory_available_bytes();
-    if (bytes > available)
-        return error_set(err, ERROR_MEMORY,
-                         "%s needs %.1f GiB, %.1f GiB are free: use a smaller --batch-size", what,
-                         gibibytes(bytes), gibibytes(available));
-    size_t mapped = slab_mapped_bytes(bytes);
-    count_allocation();
-    void *data = map_aligned(mapped, slab_alignment(bytes));
-    if (!data)
-        return error_set(err, ERROR_MEMORY, "%s: mapping %.1f GiB: %s", what, gibibytes(bytes),
-                         strerror(errno));
-    if (bytes >= HUGE_PAGE_BYTES)
-        madvise(data, mapped, MADV_HUGEPAGE); /* an advice: small pages work too */
-    *out = (struct slab){.data = data, .bytes = bytes};
-    return 0;
-}
-
-void slab_release(struct slab *slab)
-{
-    if (slab->data)
-        munmap(slab->data, slab_mapped_bytes(slab->bytes));
-    *slab = (struct slab){0};
-}
-
-/* "VmHWM:     1234 kB" in a file of such lines; `missing` when there is no such line. */
 static size_t proc_kibibytes(const char *path, const char *key, size_t missing)
 {
     char text[8192];
@@ -116,6 +86,47 @@ static size_t proc_kibibytes(const char *path, const char *key, size_t missing)
     return (size_t)value * 1024;
 }
 
+static size_t memory_rss_bytes(void)
+{
+    return proc_kibibytes("/proc/self/status", "VmRSS:", 0);
+}
+
+int slab_create(size_t bytes, const char *what, struct slab *out, struct error *err)
+{
+    if (bytes == 0) {
+        *out = (struct slab){0};
+        return 0;
+    }
+    /* What earlier slabs were promised but have not touched yet still counts as free. */
+    size_t available = memory_available_bytes(), resident = memory_rss_bytes();
+    size_t promised = atomic_load(&slab_total) > resident ? atomic_load(&slab_total) - resident : 0;
+    size_t left = available > promised ? available - promised : 0;
+    if (bytes > left)
+        return error_set(err, ERROR_MEMORY, "no memory for the %s: %.1f GiB needed, %.1f GiB left",
+                         what, gibibytes(bytes), gibibytes(left));
+    size_t mapped = slab_mapped_bytes(bytes);
+    count_allocation();
+    void *data = map_aligned(mapped, slab_alignment(bytes));
+    if (!data)
+        return error_set(err, ERROR_MEMORY, "%s: mapping %.1f GiB: %s", what, gibibytes(bytes),
+                         strerror(errno));
+    if (bytes >= HUGE_PAGE_BYTES)
+        madvise(data, mapped, MADV_HUGEPAGE); /* an advice: small pages work too */
+    atomic_fetch_add(&slab_total, bytes);
+    *out = (struct slab){.data = data, .bytes = bytes};
+    return 0;
+}
+
+void slab_release(struct slab *slab)
+{
+    if (slab->data) {
+        munmap(slab->data, slab_mapped_bytes(slab->bytes));
+        atomic_fetch_sub(&slab_total, slab->bytes);
+    }
+    *slab = (struct slab){0};
+}
+
+/* "VmHWM:     1234 kB" in a file of such lines; `missing` when there is no such line. */
 /* Not getrusage: its peak is inherited through exec from whoever started us. */
 size_t memory_peak_rss_bytes(void)
 {

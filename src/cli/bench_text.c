@@ -18,7 +18,7 @@ void bench_text_header(const struct bench_header *header, struct strbuf *out)
     strbuf_addf(out, "Devices:     ['/cpu:0']\n");
     strbuf_addf(out, "Data format: chosen by each kernel\n");
     strbuf_addf(out, "Optimizer:   %s\n", header->optimizer);
-    strbuf_addf(out, "Variables:   %s\n", header->ranks > 1 ? "horovod" : "parameter_server");
+    strbuf_addf(out, "Variables:   %s\n", header->ranks > 1 ? "horovod" : "independent");
     if (header->ranks > 1)
         strbuf_addf(out, "Horovod on:  cpu\n");
     strbuf_add(out, "==========\n");

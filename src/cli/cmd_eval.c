@@ -65,6 +65,9 @@ static int evaluate(struct job *job, struct options *parsed, struct eval_setting
     int status = trainer_evaluate(job->session.graph, job->plan, &job->data.source.trainer,
                                   signals_catch(), &job->metrics, err);
     job->seconds = clock_seconds() - start;
+    if (status == 0 && job->metrics.examples > 0 && !isfinite(metrics_loss(&job->metrics)))
+        return error_set(err, ERROR_NUMERIC, "the loss is not finite: are the weights in %s?",
+                         settings->weights);
     return status;
 }
 

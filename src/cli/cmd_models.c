@@ -64,11 +64,11 @@ static struct json *describe(const struct model *model, const struct graph *grap
 {
     struct json *json = json_object_create();
     json_set_text(json, "name", model->name);
-    json_set_text(json, "summary", model->summary);
+    json_set_text(json, "summary", model->summary ? model->summary : "");
     json_set_integer(json, "parameters", graph_parameter_elements(graph));
     json_set_integer(json, "operations", graph_node_count(graph));
-    json_set_text(json, "data", model->dataset);
-    json_set_text(json, "recipe", model->recipe);
+    json_set_text(json, "data", model->dataset ? model->dataset : "synthetic");
+    json_set_text(json, "recipe", model->recipe ? model->recipe : "");
     json_set_integer(json, "classes", model->defaults.classes);
     struct json *inputs = json_array_create();
     for (int i = 0; i < graph_input_count(graph); i++) {
@@ -92,10 +92,10 @@ static int add_model(const struct model *model, const struct models_settings *wa
     if (wanted->json) {
         json_append(list, describe(model, graph));
     } else {
-        strbuf_addf(text, "%s: %s\n", model->name, model->summary);
+        strbuf_addf(text, "%s: %s\n", model->name, model->summary ? model->summary : "");
         strbuf_addf(text, "  parameters  %lld\n", (long long)graph_parameter_elements(graph));
-        strbuf_addf(text, "  data        %s\n", model->dataset);
-        strbuf_addf(text, "  recipe      %s\n", model->recipe);
+        strbuf_addf(text, "  data        %s\n", model->dataset ? model->dataset : "synthetic");
+        strbuf_addf(text, "  recipe      %s\n", model->recipe ? model->recipe : "");
         if (wanted->model) {
             strbuf_add_char(text, '\n');
             graph_print(graph, text);

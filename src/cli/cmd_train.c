@@ -7,9 +7,11 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/strbuf.h"
 #include "cli/command.h"
 #include "cli/output.h"
+#include "cli/ranks.h"
 #include "cli/refused.h"
 #include "cli/report.h"
 #include "cli/rule.h"
@@ -162,6 +164,9 @@ static int open_data(struct job *job, struct error *err)
 static int choose_output(struct job *job, struct error *err)
 {
     const char *directory = job->settings->output_dir;
+    if (getenv("CHECKPOINT_DIR"))
+        log_line(LOG_WARNING, "CHECKPOINT_DIR is set, but this version writes no checkpoints; "
+                              "--output-dir gets the weights at the end");
     if (!directory)
         return 0;
     if (directory_make(directory, err) < 0)
@@ -179,9 +184,8 @@ static int choose_output(struct job *job, struct error *err)
 static int check_target(const struct job *job, const struct options *parsed, struct error *err)
 {
     if (options_source(parsed, "target-accuracy") && !job->validation.source.trainer.loader)
-        return error_set(err, ERROR_USAGE,
-                         "--target-accuracy needs data for evaluation: give "
-                         "--eval-data");
+        return error_set(err, ERROR_USAGE, "--target-accuracy needs an evaluation: %s",
+                         job->settings->explain ? "leave --explain out" : "give --eval-data");
     return 0;
 }
 
@@ -189,7 +193,8 @@ static int prepare(struct job *job, struct options *parsed, struct train_setting
                    struct error *err)
 {
     float rate;
-    if (session_open(&job->session, parsed, SESSION_WHOLE_RECIPE, &settings->common, err) < 0 ||
+    if (ranks_refuse_several(err) < 0 ||
+        session_open(&job->session, parsed, SESSION_WHOLE_RECIPE, &settings->common, err) < 0 ||
         rule_resolve(parsed, &settings->rule, job->session.recipe, settings->common.batch,
                      &job->group, &rate, err) < 0 ||
         session_build(&job->session, parsed, &settings->common, err) < 0 ||
@@ -279,6 +284,11 @@ static int save_weights(const struct job *job, struct error *err)
 {
     if (!*job->weights_path)
         return 0;
+    if (!updater_weights_finite(job->updater))
+        return error_set(err, ERROR_NUMERIC,
+                         "the weights are not finite after step %" PRId64 " and were not saved; a "
+                         "lower --lr may help",
+                         job->report.steps);
     return weights_save(job->weights_path, job->session.model->name, job->params, err);
 }
 
@@ -288,8 +298,10 @@ static int save_after_failure(const struct job *job, struct error *err)
     struct error saving = {0};
     if (err->code == ERROR_NUMERIC && job->report.steps && *job->weights_path &&
         save_weights(job, &saving) == 0)
-        return error_wrap(err, "the weights after %" PRId64 " steps are saved in %s",
-                          job->report.steps, job->weights_path);
+        log_line(LOG_INFO, "the weights of step %" PRId64 " are saved in %s", job->report.steps,
+                 job->weights_path);
+    else if (saving.code)
+        log_line(LOG_WARNING, "%s", saving.message);
     return -1;
 }
 
@@ -337,7 +349,9 @@ static void print_scores(const struct job *job, FILE *out)
     struct report_speed speed;
     int batch = plan_batch(job->plan);
     report_measure(report, batch, &speed);
-    fprintf(out, "%" PRId64 " steps, %" PRId64 " examples in %.1f s", report->steps,
+    if (report->steps < job->total_steps)
+        fprintf(out, "Stopped after %" PRId64 " of ", report->steps);
+    fprintf(out, "%" PRId64 " steps, %" PRId64 " examples in %.1f s", job->total_steps,
             report->examples, report->seconds);
     if (speed.steps)
         fprintf(out, ", %.1f examples/s", batch / speed.median_step_seconds);

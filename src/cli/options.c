@@ -177,6 +177,9 @@ static int read_long(struct reader *in, const char *name)
         return unknown_option(in, name, length);
     char where[NAME_MAX_LETTERS + 2];
     snprintf(where, sizeof where, "--%.*s", (int)length, name);
+    if (row->type == OPTION_IS_ARGUMENT &&
+        in->out->sources[row - in->out->table] >= OPTION_FROM_ARGUMENTS)
+        return error_set(in->err, ERROR_USAGE, "%s: %s is given already", where, row->name);
     const char *text = option_takes_value(row) ? take_value(in, row, where, behind)
                        : behind                ? behind
                                                : initial;

@@ -1,6 +1,8 @@
 #include "cli/output.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -20,6 +22,21 @@ int output_text(const struct strbuf *text, struct error *err)
     if (text->failed)
         return error_set(err, ERROR_MEMORY, "no memory for the output");
     return print(text->text, text->length, err);
+}
+
+int output_json_prepare(const char *target, struct error *err)
+{
+    char directory[PATH_MAX];
+    if (!target || strcmp(target, "-") == 0)
+        return 0;
+    const char *slash = strrchr(target, '/');
+    snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash - target + 1) : 1,
+             slash ? target : ".");
+    if (access(directory, W_OK) < 0)
+        return error_set(err, ERROR_USAGE, "--json=%s: %s: %s", target, directory, strerror(errno));
+    if (unlink(target) < 0 && errno != ENOENT)
+        return error_set(err, ERROR_USAGE, "--json=%s: %s", target, strerror(errno));
+    return 0;
 }
 
 int output_json(const struct json *json, const char *target, struct error *err)

@@ -111,7 +111,7 @@ void report_measure(const struct report *report, int batch, struct report_speed 
 void report_describe(const struct report *report, int batch, struct json *out)
 {
     struct report_speed speed;
-    const struct train_event *scores = report->evaluated ? &report->evaluation : &report->last_step;
+    const struct train_event *scores = &report->evaluation;
     report_measure(report, batch, &speed);
     double median_seconds = speed.median_step_seconds;
     json_set_integer(out, "steps", report->steps);
@@ -120,9 +120,9 @@ void report_describe(const struct report *report, int batch, struct json *out)
     json_set_number(out, "examples_per_second", median_seconds > 0 ? batch / median_seconds : NAN);
     json_set_number(out, "median_step_seconds", speed.steps ? median_seconds : NAN);
     json_set_number(out, "first_step_seconds", report->steps ? report->first_step_seconds : NAN);
-    json_set_number(out, "loss", report->steps ? scores->loss : NAN);
-    json_set_number(out, "accuracy", report->steps ? scores->accuracy : NAN);
-    json_set_number(out, "accuracy_top_5", report->steps ? scores->accuracy_top_5 : NAN);
+    json_set_number(out, "loss", report->evaluated ? scores->loss : NAN);
+    json_set_number(out, "accuracy", report->evaluated ? scores->accuracy : NAN);
+    json_set_number(out, "accuracy_top_5", report->evaluated ? scores->accuracy_top_5 : NAN);
     json_set_bool(out, "evaluated", report->evaluated);
     json_set_number(out, "train_loss", report->steps ? report->last_step.loss : NAN);
     json_set_number(out, "train_accuracy", report->steps ? report->last_step.accuracy : NAN);

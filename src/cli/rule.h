@@ -20,7 +20,7 @@ struct rule_settings {
                     .help = "learning rate; X/B grows with the batch: X at a global batch of B"),  \
         OPTION_NUMBER(settings, rule.weight_decay, "weight-decay", OPTION_AT_LEAST(0),             \
                       .initial = "0", .aliases = "wdecay",                                         \
-                      .help = "added to the gradient, times the weight; not for biases and batch " \
+                      .help = "added to the gradient, times the weight; not for batch "            \
                               "norm"),                                                             \
         OPTION_NUMBER(settings, rule.momentum, "momentum", .aliases = "mom rmsprop-momentum",      \
                       .initial_note = "0.9", .help = "of momentum, rmsprop and lars"),             \

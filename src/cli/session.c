@@ -6,8 +6,10 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "cli/output.h"
 #include "graph/graph.h"
 #include "train/feed.h"
 
@@ -45,17 +47,28 @@ static int apply_recipe(struct session *session, struct options *options, enum s
     return 0;
 }
 
+/* More threads than cores would only wait for each other. */
+static int choose_threads(int wanted)
+{
+    int most = threads_available();
+    if (wanted > most)
+        log_line(LOG_WARNING, "%d threads were asked for, %d cores may be used: using %d", wanted,
+                 most, most);
+    return wanted > 0 && wanted < most ? wanted : most;
+}
+
 int session_open(struct session *session, struct options *options, enum session_recipe part,
                  struct session_settings *settings, struct error *err)
 {
     session->arena = arena_create();
     if (!session->arena)
         return error_set(err, ERROR_MEMORY, "no memory to start with");
-    if (model_open(settings->model, &session->model, err) < 0)
+    if (output_json_prepare(settings->json, err) < 0 ||
+        model_open(settings->model, &session->model, err) < 0)
         return -1;
     if (apply_recipe(session, options, part, err) < 0)
         return -1;
-    session->threads = settings->threads ? settings->threads : threads_available();
+    session->threads = choose_threads(settings->threads);
     return 0;
 }
 

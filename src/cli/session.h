@@ -46,7 +46,7 @@ struct session_settings {
 #define SESSION_EXAMPLES_OPTION(settings)                                                          \
     OPTION_LONG(settings, common.examples, "examples", OPTION_AT_LEAST(0), .initial = "0",         \
                 .initial_note = "the kind's own number",                                           \
-                .help = "how many, of data that is drawn (digits, synthetic)")
+                .help = "how many to draw (digits, synthetic), or to read of the first (mnist)")
 #define SESSION_JSON_OPTION(settings)                                                              \
     OPTION_TEXT(settings, common.json, "json", .value = "FILE",                                    \
                 .help = "write the results as one JSON object; - is standard output, where "       \

@@ -28,7 +28,7 @@ struct dataset_field {
 struct dataset_request {
     const char *path; /* behind "KIND:", or NULL */
     enum dataset_split split;
-    int64_t examples; /* for kinds that draw; 0: the kind's own number */
+    int64_t examples; /* how many to draw, or at most to read; 0: the kind's own number */
     uint64_t seed;    /* for kinds that draw */
     int classes;
     int field_count;

@@ -55,6 +55,7 @@ struct loader {
     struct slot *slots;         /* batch number n is in slots[n % slot_count] */
     uint64_t opened, delivered; /* batches begun; batches given out */
     bool holding;               /* the caller may still read batch `delivered - 1` */
+    bool failed;                /* the last loader_next did */
     struct loader_position next_opened, next_delivered;
     int active; /* chunks being read */
     bool paused, stopping;
@@ -398,12 +399,13 @@ void loader_seek(struct loader *loader, struct loader_position position)
     pthread_mutex_lock(&loader->lock);
     bool there = loader->next_delivered.epoch == position.epoch &&
                  loader->next_delivered.step == position.step && !loader->holding;
-    if (!there) {
+    /* A failure is forgotten by reading again, even from where it stands. */
+    if (!there || loader->failed) {
         loader->paused = true;
         while (loader->active > 0)
             pthread_cond_wait(&loader->ready, &loader->lock);
         loader->opened = loader->delivered = 0;
-        loader->holding = false;
+        loader->holding = loader->failed = false;
         loader->next_opened = loader->next_delivered = position;
         loader->paused = false;
         pthread_cond_broadcast(&loader->work);
@@ -459,6 +461,7 @@ int loader_next(struct loader *loader, const struct batch **batch, struct error 
         if (slot->failed_row < slot->batch.rows) {
             if (err)
                 *err = slot->failure;
+            loader->failed = true;
             status = -1;
         } else {
             *batch = &slot->batch;

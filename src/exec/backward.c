@@ -126,7 +126,6 @@ struct backward_pass {
         struct form form;
     } made[ITEM_MAX_USES];
     int made_count;
-    bool in_place; /* the output's gradient was overwritten */
 };
 
 static void bind(struct backward_pass *b, int role, buffer_id buffer)
@@ -160,7 +159,6 @@ static void bind_value_gradient(struct backward_pass *b, int input, const struct
     if (input == 0 && b->item->gradient_in_place && exclusive(b->builder, *incoming) &&
         layout_bytes(incoming->layout) == layout_bytes(layout)) {
         buffer = incoming->buffer;
-        b->in_place = true;
     } else {
         buffer = builder_add_buffer(b->builder, BUFFER_SLAB, layout_bytes(layout), 0);
     }

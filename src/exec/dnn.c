@@ -159,18 +159,6 @@ struct shape layout_shape(const struct layout *layout)
     return shape;
 }
 
-bool layout_reshape(const struct layout *layout, const struct shape *shape, struct layout *out)
-{
-    dnnl_dims_t dims;
-    dims_of(shape, dims);
-    struct layout reshaped = {0};
-    if (dnnl_memory_desc_reshape(desc(&reshaped), const_desc(layout), shape->ndim, dims) !=
-        dnnl_success)
-        return false;
-    *out = reshaped;
-    return true;
-}
-
 /* Letters in order of stride, upper case where the dimension is also blocked, then the blocks. */
 const char *layout_text(const struct layout *layout, char *text, size_t bytes)
 {
@@ -552,10 +540,38 @@ static int argument_number(enum dnn_argument argument)
     return numbers[argument];
 }
 
+static const dnnl_memory_desc_t *argument_desc(const struct dnn_primitive *primitive,
+                                               enum dnn_argument argument)
+{
+    return dnnl_primitive_desc_query_md(primitive->description, dnnl_query_exec_arg_md,
+                                        argument_number(argument));
+}
+
+/* Is it row-major but for the strides of dimensions of one element, which mean nothing? */
+static bool is_nearly_plain(const dnnl_memory_desc_t *d)
+{
+    dnnl_dim_t stride = 1;
+    if (d->format_kind != dnnl_blocked || d->format_desc.blocking.inner_nblks)
+        return false;
+    for (int i = d->ndims - 1; i >= 0; i--) {
+        if (d->dims[i] != 1 && d->format_desc.blocking.strides[i] != stride)
+            return false;
+        stride *= d->dims[i];
+    }
+    return true;
+}
+
+/* Some kernels refuse, only when they run, what others leave as the stride of a dimension of one
+ * element: give row-major tensors the strides everybody takes. */
 struct layout dnn_layout(const struct dnn_primitive *primitive, enum dnn_argument argument)
 {
-    return from_desc(dnnl_primitive_desc_query_md(primitive->description, dnnl_query_exec_arg_md,
-                                                  argument_number(argument)));
+    const dnnl_memory_desc_t *d = argument_desc(primitive, argument);
+    struct layout layout = from_desc(d);
+    if (!d || d->ndims == 0 || d->ndims > TENSOR_MAX_DIMS || d->data_type != dnnl_f32 ||
+        d->offset0 != 0 || !is_nearly_plain(d))
+        return layout;
+    struct shape shape = layout_shape(&layout);
+    return layout_plain(&shape);
 }
 
 size_t dnn_scratch_bytes(const struct dnn_primitive *primitive)
@@ -579,10 +595,9 @@ int dnn_call_create(struct dnn_primitive *primitive, int count, const enum dnn_a
         return error_set(err, ERROR_MEMORY, "no memory for a call");
     call->handle = primitive->handle;
     for (int i = 0; i < count; i++) {
-        struct layout layout = dnn_layout(primitive, arguments[i]);
         dnnl_memory_t memory = NULL;
-        dnnl_status_t status =
-            dnnl_memory_create(&memory, desc(&layout), the_engine(), DNNL_MEMORY_NONE);
+        dnnl_status_t status = dnnl_memory_create(&memory, argument_desc(primitive, arguments[i]),
+                                                  the_engine(), DNNL_MEMORY_NONE);
         if (status != dnnl_success) {
             dnn_call_destroy(call);
             return fail(err, status, "memory");
@@ -610,8 +625,8 @@ void dnn_call_bind(struct dnn_call *call, int index, void *memory)
 void dnn_call_run(const struct dnn_call *call)
 {
     dnnl_status_t status = dnnl_primitive_execute(call->handle, stream, call->count, call->args);
-    assert(status == dnnl_success);
-    (void)status;
+    if (status != dnnl_success)
+        abort(); /* wrong numbers would be worse */
 }
 
 int dnn_reorder_now(const struct layout *from_layout, const void *from,
@@ -621,18 +636,26 @@ int dnn_reorder_now(const struct layout *from_layout, const void *from,
         memcpy(to, from, layout_bytes(to_layout));
         return 0;
     }
-    static const enum dnn_argument arguments[] = {DNN_FROM, DNN_TO};
+    static const enum dnn_argument arguments[] = {DNN_FROM, DNN_TO, DNN_SCRATCHPAD};
     struct dnn_primitive *primitive = NULL;
     struct dnn_call *call = NULL;
+    void *scratch = NULL;
     int status = dnn_reorder(from_layout, to_layout, &primitive, err);
+    if (status == 0 && dnn_scratch_bytes(primitive)) {
+        scratch = memory_allocate(dnn_scratch_bytes(primitive));
+        status = scratch ? 0 : error_set(err, ERROR_MEMORY, "no memory to move weights");
+    }
     if (status == 0)
-        status = dnn_call_create(primitive, 2, arguments, &call, err);
+        status = dnn_call_create(primitive, scratch ? 3 : 2, arguments, &call, err);
     if (status == 0) {
         dnn_call_bind(call, 0, (void *)from);
         dnn_call_bind(call, 1, to);
+        if (scratch)
+            dnn_call_bind(call, 2, scratch);
         dnn_call_run(call);
     }
     dnn_call_destroy(call);
     dnn_primitive_destroy(primitive);
+    memory_free(scratch);
     return status;
 }

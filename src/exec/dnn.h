@@ -33,8 +33,6 @@ bool layout_equal(const struct layout *a, const struct layout *b);
 bool layout_is_plain(const struct layout *layout);
 size_t layout_bytes(const struct layout *layout); /* padding included */
 struct shape layout_shape(const struct layout *layout);
-/* The same memory under another shape; false where that is not possible. */
-bool layout_reshape(const struct layout *layout, const struct shape *shape, struct layout *out);
 /* "aBcd8b": the library's way to write a layout; into `text`, which it returns. */
 const char *layout_text(const struct layout *layout, char *text, size_t bytes);
 

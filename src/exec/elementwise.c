@@ -2,6 +2,8 @@
 
 #include <stdint.h>
 
+#include "base/clones.h"
+
 KERNEL_CLONES static void sum2(float *out, const float *a, const float *b, size_t count)
 {
     for (size_t i = 0; i < count; i++)

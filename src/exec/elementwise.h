@@ -16,16 +16,6 @@ void elementwise_relu_gradient(float *out, float *const *gradients, int inputs, 
 void elementwise_fill(float *out, float value, size_t count);
 bool elementwise_is_finite(const float *in, size_t count);
 
-/* Leaf loops are compiled once for AVX2 with FMA and once for any processor of the family; the
- * right one is chosen when the program starts. Never put on a function with an omp region, whose
- * outlined body would not be cloned. */
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&      \
-    !defined(__clang__)
-#define KERNEL_CLONES __attribute__((target_clones("arch=haswell", "default")))
-#else
-#define KERNEL_CLONES
-#endif
-
 /* Splits [0, count) into pieces of a fixed size, so that the pieces, and with them the result of
  * a reduction, are the same for any number of threads. */
 enum { ELEMENTWISE_PIECE = 32768 };

@@ -113,7 +113,7 @@ static bool fold_batch_norm(struct plan *plan, const struct node *node)
     struct item *before = item_making(plan, node->inputs[0]);
     if (plan->options.mode != PLAN_SERVE || node->op != &op_batch_norm || !before ||
         before->node.node->op != &op_conv2d || !used_once(plan, node->inputs[0]) ||
-        before->node.relu || before->node.residual >= 0)
+        before->node.relu || before->node.residual >= 0 || before->node.folded || before->node.pool)
         return false;
     /* The shift takes the place of the bias, whether the convolution had one or not. */
     value_id *inputs = ARENA_ARRAY(plan->arena, value_id, 3);

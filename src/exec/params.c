@@ -97,10 +97,16 @@ int params_create(const struct graph *graph, int slots, const struct params_memo
     return 0;
 }
 
+/* A graph without parameters still gets an address, so that NULL means failure. */
+static size_t slab_bytes(size_t elements)
+{
+    return (elements ? elements : PARAMS_ALIGN_FLOATS) * sizeof(float);
+}
+
 static void give_back(struct params *params, float *memory, size_t elements)
 {
     if (memory && params->memory.give_back)
-        params->memory.give_back(params->memory.context, memory, elements * sizeof(float));
+        params->memory.give_back(params->memory.context, memory, slab_bytes(elements));
 }
 
 void params_destroy(struct params *params)
@@ -122,11 +128,6 @@ void params_destroy(struct params *params)
 int params_index(const struct params *params, value_id value)
 {
     return params->of_value[value];
-}
-
-bool params_are_fixed(const struct params *params)
-{
-    return params->fixed;
 }
 
 const struct layout *params_layout(const struct params *params, int index)
@@ -157,9 +158,7 @@ static void place(struct params *params)
 
 static float *take(struct params *params, const char *what, size_t elements, struct error *err)
 {
-    /* A graph without parameters still gets an address, so that NULL means failure. */
-    size_t bytes = (elements ? elements : PARAMS_ALIGN_FLOATS) * sizeof(float);
-    return params->memory.take(params->memory.context, what, bytes, err);
+    return params->memory.take(params->memory.context, what, slab_bytes(elements), err);
 }
 
 static int take_training_memory(struct params *params, struct error *err)
@@ -261,8 +260,10 @@ static struct layout plain_form(const struct param *param)
     return layout_plain(&shape);
 }
 
-/* Drawn plain, then moved to the kernel's layout, so that the layout does not matter. */
-static int initialize_one(struct params *params, int index, uint64_t seed, struct error *err)
+/* Drawn plain, then moved to the kernel's layout, so that the layout does not matter. `drawn` has
+ * room for the largest parameter. */
+static int initialize_one(struct params *params, int index, uint64_t seed, void *drawn,
+                          struct error *err)
 {
     const struct param *param = &params->list[index];
     if (layout_is_plain(&param->layout)) {
@@ -270,24 +271,33 @@ static int initialize_one(struct params *params, int index, uint64_t seed, struc
         return 0;
     }
     struct layout plain = plain_form(param);
-    struct slab drawn;
-    if (slab_create(layout_bytes(&plain), "initial weights", &drawn, err) < 0)
-        return -1;
-    fill_initial(value_of(params, index), seed, drawn.data);
-    int status = dnn_reorder_now(&plain, drawn.data, &param->layout, place_of(params, index), err);
-    slab_release(&drawn);
-    return status;
+    fill_initial(value_of(params, index), seed, drawn);
+    return dnn_reorder_now(&plain, drawn, &param->layout, place_of(params, index), err);
+}
+
+static size_t largest_plain_bytes(const struct params *params)
+{
+    size_t largest = 0;
+    for (int i = 0; i < params->count; i++) {
+        struct layout plain = plain_form(&params->list[i]);
+        if (!layout_is_plain(&params->list[i].layout) && layout_bytes(&plain) > largest)
+            largest = layout_bytes(&plain);
+    }
+    return largest;
 }
 
 int params_initialize(struct params *params, uint64_t seed, struct error *err)
 {
-    for (int i = 0; i < params->count; i++)
-        if (initialize_one(params, i, seed, err) < 0)
-            return error_wrap(err, "initialise %s", params_name(params, i));
-    for (int i = 0; i < params->slots; i++)
+    struct slab drawn = {0};
+    int status = slab_create(largest_plain_bytes(params), "initial weights", &drawn, err);
+    for (int i = 0; status == 0 && i < params->count; i++)
+        if (initialize_one(params, i, seed, drawn.data, err) < 0)
+            status = error_wrap(err, "initialise %s", params_name(params, i));
+    slab_release(&drawn);
+    for (int i = 0; status == 0 && i < params->slots; i++)
         if (params->slot[i])
             memset(params->slot[i], 0, params->elements * sizeof(float));
-    return 0;
+    return status;
 }
 
 /* --- Plain copies --- */

@@ -7,7 +7,6 @@
 
 /* Index of the parameter that is this value of the graph. */
 int params_index(const struct params *params, value_id value);
-bool params_are_fixed(const struct params *params);
 /* As stored; before they are fixed, the plain layout. The layout's shape may group the
  * parameter's dimensions otherwise ([O, C, H, W] for a dense layer behind a picture); its plain
  * form has the same bytes. */

@@ -213,7 +213,8 @@ static int take_memory(struct plan *plan, struct error *err)
     for (int i = 0; i < plan->copy_count; i++)
         copies += (plan->buffers[plan->copies[i].buffer].bytes + 63) & ~(size_t)63;
     if (slab_create(plan->slab_bytes ? plan->slab_bytes : 64, "activations", &plan->slab, err) < 0)
-        return error_wrap(err, "batch %d", plan->options.batch);
+        return error_wrap(err, "a batch of %d is too large, use a smaller one",
+                          plan->options.batch);
     if (copies && slab_create(copies, "folded weights", &plan->copies_slab, err) < 0)
         return -1;
     locate_buffers(plan);
@@ -379,6 +380,18 @@ static void start_run(struct plan *plan, const struct tensor *inputs)
     bind_changes(plan, inputs);
 }
 
+/* The first run also touches every page for the first time: where there is a second, the profile
+ * begins with it. */
+static void forget_first_run(struct plan *plan)
+{
+    if (plan->warm || plan->profiled_runs == 0)
+        return;
+    plan->warm = true;
+    plan->profiled_runs = 0;
+    for (int s = 0; s < plan->step_count; s++)
+        plan->steps[s].seconds = 0;
+}
+
 static struct tensor output_tensor(const struct plan *plan, int index)
 {
     const struct value *value = graph_value(plan->graph, plan->outputs[index]);
@@ -390,6 +403,7 @@ static struct tensor output_tensor(const struct plan *plan, int index)
 void plan_forward(struct plan *plan, const struct tensor *inputs, struct tensor *outputs)
 {
     start_run(plan, inputs);
+    forget_first_run(plan);
     run_steps(plan, 0, plan->forward_steps, NULL, NULL);
     plan->profiled_runs++;
     for (int i = 0; outputs && i < plan->output_count; i++)

@@ -57,7 +57,7 @@ void plan_forward(struct plan *plan, const struct tensor *inputs, struct tensor 
 void plan_backward(struct plan *plan, float scale, plan_bucket_fn *on_bucket, void *context);
 /* Moves the running statistics by the last forward's batch; the last act of a finished step. */
 void plan_commit_statistics(struct plan *plan);
-/* Dropout draws from (seed, step, node, element). */
+/* Dropout draws from (seed, step, node, place in the stored layout). */
 void plan_set_random(struct plan *plan, uint64_t seed, uint64_t step);
 /* Serving plans fold weights when made; call after params changed. A no-op for other modes. */
 int plan_refresh_weights(struct plan *plan, struct error *err);

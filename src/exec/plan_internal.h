@@ -155,6 +155,7 @@ struct plan {
     uint64_t random_seed, random_step;
     float *bound_weights; /* where params' slabs were when steps were bound */
     int profiled_runs;
+    bool warm; /* more than one forward pass was begun */
 };
 
 struct plan_builder {

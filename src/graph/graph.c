@@ -80,6 +80,14 @@ value_id graph_fail(struct graph *graph, const char *format, ...)
     return VALUE_FAILED;
 }
 
+bool graph_holds(struct graph *graph, value_id value, const char *who)
+{
+    if (value >= 0 && value < graph->value_count)
+        return true;
+    graph_fail(graph, "%s: %d is no value of this graph", who, value);
+    return false;
+}
+
 static value_id add_value(struct graph *graph, struct value value)
 {
     if (!grow(&graph->values, graph->value_count, &graph->value_capacity, sizeof value))
@@ -99,14 +107,28 @@ static bool name_is_taken(const struct graph *graph, const char *name)
     return false;
 }
 
+/* A node's name is also the stem of its parameters' names: "conv2d/weights". */
+static bool stem_is_taken(const struct graph *graph, const char *stem)
+{
+    size_t length = strlen(stem);
+    for (int i = 0; i < graph->value_count; i++) {
+        const char *name = graph->values[i].name;
+        if (strncmp(name, stem, length) == 0 && (name[length] == 0 || name[length] == '/'))
+            return true;
+    }
+    return false;
+}
+
 value_id graph_input(struct graph *graph, const char *name, enum dtype dtype, struct shape shape)
 {
     if (graph->first_failure.code != ERROR_NONE)
         return VALUE_FAILED;
     if (name_is_taken(graph, name))
         return graph_fail(graph, "input \"%s\" is declared twice", name);
-    for (int i = 0; i < shape.ndim; i++)
-        if (shape.dim[i] < 1 && !(i == 0 && shape.dim[i] == SHAPE_BATCH))
+    if (shape.ndim < 1 || shape.ndim > TENSOR_MAX_DIMS || shape.dim[0] != SHAPE_BATCH)
+        return graph_fail(graph, "input \"%s\": its first dimension must be SHAPE_BATCH", name);
+    for (int i = 1; i < shape.ndim; i++)
+        if (shape.dim[i] < 1)
             return graph_fail(graph, "input \"%s\": dimension %d is %lld", name, i,
                               (long long)shape.dim[i]);
     value_id value = add_value(
@@ -150,9 +172,14 @@ value_id graph_node(struct graph *graph, const struct op *op, const char *name,
 {
     if (graph->first_failure.code != ERROR_NONE)
         return VALUE_FAILED;
-    for (int i = 0; i < input_count; i++)
-        if (inputs[i] < 0 || inputs[i] >= graph->value_count)
-            return graph_fail(graph, "%s: input %d is no value of this graph", name, i);
+    for (int i = 0; i < input_count; i++) {
+        if (!graph_holds(graph, inputs[i], name))
+            return VALUE_FAILED;
+        const struct value *input = &graph->values[inputs[i]];
+        if (input->dtype != DTYPE_F32 && i != op->label_input - 1)
+            return graph_fail(graph, "%s (%s): %s is %s; only float32 can be computed with", name,
+                              op->name, input->name, dtype_name(input->dtype));
+    }
     if (name_is_taken(graph, name))
         return graph_fail(graph, "two nodes are named \"%s\"", name);
 
@@ -182,18 +209,12 @@ value_id graph_node(struct graph *graph, const struct op *op, const char *name,
     return node.output;
 }
 
-/* Counts the nodes of the same stem, so names do not change when other layers come and go. */
+/* The stem itself for the first, then stem_1, stem_2, ...: whatever is still free. */
 const char *graph_make_name(struct graph *graph, const char *stem)
 {
-    int same = 0;
-    size_t length = strlen(stem);
-    for (int i = 0; i < graph->node_count; i++) {
-        const char *name = graph->nodes[i].name;
-        if (strncmp(name, stem, length) == 0 && (name[length] == '_' || name[length] == 0))
-            same++;
-    }
-    const char *name = same ? arena_format(graph->arena, "%s_%d", stem, same)
-                            : arena_copy_text(graph->arena, stem);
+    const char *name = arena_copy_text(graph->arena, stem);
+    for (int i = 1; name && stem_is_taken(graph, name); i++)
+        name = arena_format(graph->arena, "%s_%d", stem, i);
     return name ? name : "";
 }
 
@@ -207,8 +228,10 @@ void lockstep_output(struct graph *graph, const char *name, value_id value)
 {
     if (graph->first_failure.code != ERROR_NONE)
         return;
-    if (value < 0 || value >= graph->value_count) {
-        graph_fail(graph, "output \"%s\" is no value of this graph", name);
+    if (!graph_holds(graph, value, name))
+        return;
+    if (strcmp(name, "loss") == 0) {
+        graph_fail(graph, "no output may be named \"loss\": that is what lockstep_loss is for");
         return;
     }
     const char *copy = arena_copy_text(graph->arena, name);
@@ -223,9 +246,14 @@ void lockstep_loss(struct graph *graph, value_id value)
 {
     if (graph->first_failure.code != ERROR_NONE)
         return;
+    if (!graph_holds(graph, value, "loss"))
+        return;
+    const struct value *loss = &graph->values[value];
     if (graph->loss >= 0)
         graph_fail(graph, "the graph has two losses; add them");
-    else if (value >= 0)
+    else if (loss->dtype != DTYPE_F32 || loss->shape.ndim != 1 || loss->shape.dim[0] != SHAPE_BATCH)
+        graph_fail(graph, "loss %s: one number per example wanted, [N]", loss->name);
+    else
         graph->loss = value;
 }
 
@@ -272,14 +300,6 @@ const char *graph_output_name(const struct graph *graph, int index)
 value_id graph_output_value(const struct graph *graph, int index)
 {
     return graph->outputs[index].value;
-}
-
-value_id graph_find_output(const struct graph *graph, const char *name)
-{
-    for (int i = 0; i < graph->output_count; i++)
-        if (strcmp(graph->outputs[i].name, name) == 0)
-            return graph->outputs[i].value;
-    return VALUE_FAILED;
 }
 
 value_id graph_find_input(const struct graph *graph, const char *name)

@@ -53,6 +53,8 @@ value_id graph_param(struct graph *graph, const char *name, struct shape shape,
 /* Copies `attributes` (op->attributes_size bytes) and asks the op for the output's shape. */
 value_id graph_node(struct graph *graph, const struct op *op, const char *name,
                     const void *attributes, const value_id *inputs, int input_count);
+/* Is this a value of the graph? If not, that is the graph's failure, in the name of `who`. */
+bool graph_holds(struct graph *graph, value_id value, const char *who);
 /* Remembers the first failure; returns a negative id. */
 value_id graph_fail(struct graph *graph, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -70,9 +72,8 @@ const struct node *graph_node_at(const struct graph *graph, int index);
 int graph_output_count(const struct graph *graph);
 const char *graph_output_name(const struct graph *graph, int index);
 value_id graph_output_value(const struct graph *graph, int index);
-value_id graph_find_output(const struct graph *graph, const char *name); /* or negative */
-value_id graph_find_input(const struct graph *graph, const char *name);  /* or negative */
-value_id graph_loss_value(const struct graph *graph);                    /* or negative */
+value_id graph_find_input(const struct graph *graph, const char *name); /* or negative */
+value_id graph_loss_value(const struct graph *graph);                   /* or negative */
 int graph_input_count(const struct graph *graph);
 value_id graph_input_value(const struct graph *graph, int index);
 int64_t graph_parameter_elements(const struct graph *graph); /* trainable */

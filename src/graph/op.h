@@ -13,6 +13,8 @@ struct op {
     /* Fills the output's dtype and shape from the inputs'; the batch stays symbolic. */
     int (*infer)(const struct graph *graph, const struct node *node, struct value *out,
                  struct error *err);
+    /* 1 + the index of the one input that need not be float32, such as labels; 0: none. */
+    int label_input;
     const struct op_kernel *const *kernels; /* NULL-terminated, in order of preference */
     /* Floating-point operations of one forward pass per example; NULL: not counted. */
     double (*flops)(const struct graph *graph, const struct node *node);

@@ -14,7 +14,7 @@ static void build(struct graph *graph, const struct model_args *args)
 
 const struct model model_mnist_custom = {
     .name = "mnist_custom",
-    .summary = "two convolutions with pooling and two dense layers, as custom_training_mnist.py",
+    .summary = "two convolutions with pooling and two dense layers: custom_training_mnist.py's",
     .dataset = "digits",
     .recipe = "--batch-size=64 --optimizer=adam --lr=3e-3 --schedule=cosine "
               "--warmup-epochs=0.1 --epochs=2",

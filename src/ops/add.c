@@ -59,7 +59,7 @@ static const struct op_kernel *const kernels[] = {&kernel_own, NULL};
 
 value_id lockstep_add(struct graph *graph, value_id a, value_id b)
 {
-    if (a < 0 || b < 0)
+    if (!graph_holds(graph, a, "add") || !graph_holds(graph, b, "add"))
         return -1;
     value_id inputs[] = {a, b};
     return graph_node(graph, &op_add, graph_make_name(graph, "add"), NULL, inputs, 2);

@@ -15,6 +15,8 @@
 /* Results this large leave the caches before anybody reads them. */
 enum { STREAM_BYTES = 24 * 1024 * 1024 };
 
+_Static_assert((int)NORM_MAX_GRADIENTS == (int)OP_MAX_GRADIENTS, "the kernels take what we get");
+
 static int infer(const struct graph *graph, const struct node *node, struct value *out,
                  struct error *err)
 {
@@ -378,8 +380,8 @@ static const struct op_kernel *const kernels[] = {&kernel_own, NULL};
 
 value_id lockstep_batch_norm(struct graph *graph, value_id x, struct batch_norm_options options)
 {
-    if (x < 0)
-        return x;
+    if (!graph_holds(graph, x, "batch_norm"))
+        return -1;
     const char *name = options.name ? options.name : graph_make_name(graph, "batch_norm");
     const struct shape *shape = &graph_value(graph, x)->shape;
     if (shape->ndim < 2)

@@ -128,7 +128,7 @@ static const struct op_kernel *const kernels[] = {&kernel_dnn, NULL};
 value_id lockstep_concat(struct graph *graph, const value_id *values, int count)
 {
     for (int i = 0; i < count; i++)
-        if (values[i] < 0)
+        if (!graph_holds(graph, values[i], "concat"))
             return -1;
     if (count < 1 || count > CONCAT_MAX_INPUTS)
         return graph_fail(graph, "a concatenation of %d values; between 1 and %d", count,

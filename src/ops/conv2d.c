@@ -41,8 +41,8 @@ static struct window axis(const struct conv2d_options *options, int kernel)
 value_id lockstep_conv2d(struct graph *graph, value_id x, int channels,
                          struct conv2d_options options)
 {
-    if (x < 0)
-        return x;
+    if (!graph_holds(graph, x, "conv2d"))
+        return -1;
     const char *name = options.name ? options.name : graph_make_name(graph, "conv2d");
     const struct shape *shape = &graph_value(graph, x)->shape;
     struct conv_attributes attributes = {.channels = channels,

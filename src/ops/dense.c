@@ -119,8 +119,8 @@ static const struct op_kernel *const kernels[] = {&kernel_dnn, NULL};
 
 value_id lockstep_dense(struct graph *graph, value_id x, int units, struct dense_options options)
 {
-    if (x < 0)
-        return x;
+    if (!graph_holds(graph, x, "dense"))
+        return -1;
     const char *name = options.name ? options.name : graph_make_name(graph, "dense");
     const struct shape *shape = &graph_value(graph, x)->shape;
     if (shape->ndim != 2)

@@ -82,8 +82,8 @@ static const struct op_kernel *const kernels[] = {&kernel_own, NULL};
 
 value_id lockstep_dropout(struct graph *graph, value_id x, float rate)
 {
-    if (x < 0)
-        return x;
+    if (!graph_holds(graph, x, "dropout"))
+        return -1;
     return graph_node(graph, &op_dropout, graph_make_name(graph, "dropout"),
                       &(struct attributes){rate}, &x, 1);
 }

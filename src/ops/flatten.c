@@ -35,8 +35,8 @@ static const struct op_kernel *const kernels[] = {&kernel_view, NULL};
 
 value_id lockstep_flatten(struct graph *graph, value_id x)
 {
-    if (x < 0)
-        return x;
+    if (!graph_holds(graph, x, "flatten"))
+        return -1;
     return graph_node(graph, &op_flatten, graph_make_name(graph, "flatten"), NULL, &x, 1);
 }
 

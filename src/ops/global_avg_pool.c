@@ -5,8 +5,8 @@ extern const struct op op_global_avg_pool;
 
 value_id lockstep_global_avg_pool(struct graph *graph, value_id x)
 {
-    if (x < 0)
-        return x;
+    if (!graph_holds(graph, x, "global_avg_pool"))
+        return -1;
     struct pool_attributes attributes = {.global = true};
     return graph_node(graph, &op_global_avg_pool, graph_make_name(graph, "global_avg_pool"),
                       &attributes, &x, 1);

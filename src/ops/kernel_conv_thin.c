@@ -18,7 +18,7 @@
 #if defined(__x86_64__)
 #pragma GCC push_options
 #pragma GCC target("avx2,fma")
-#include <immintrin.h>
+#include "ops/avx2.h"
 
 enum { KERNEL = 3, TAPS = 9, LANES = 8, SUMS = TAPS + 1 };
 
@@ -282,14 +282,6 @@ static void forward_block(const struct op_run *run, int64_t index)
 
 /* --- Weight gradients --- */
 
-/* Bit k of the byte becomes lane k: all ones or zero. */
-INLINE __m256 expand(uint8_t bits)
-{
-    const __m256i place = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
-    __m256i all = _mm256_set1_epi32(bits);
-    return _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(all, place), place));
-}
-
 INLINE void add_tile(const float *x, int64_t width, __m256 gradients[2][2], __m256 *sums)
 {
 #pragma GCC unroll 16
@@ -324,7 +316,7 @@ INLINE void gradient_pooled(const struct state *state, const float *x, const flo
         for (int64_t c = 0; c < state->columns; c++) {
             int64_t at = r * state->columns + c;
             __m256 g = load_gradient(gradient, y, at, state->relu);
-            __m256 below = expand(choices[2 * at]), right = expand(choices[2 * at + 1]);
+            __m256 below = expand_bits(choices[2 * at]), right = expand_bits(choices[2 * at + 1]);
             __m256 upper = _mm256_andnot_ps(below, g), lower = _mm256_and_ps(below, g);
             __m256 parts[2][2] = {{_mm256_andnot_ps(right, upper), _mm256_and_ps(right, upper)},
                                   {_mm256_andnot_ps(right, lower), _mm256_and_ps(right, lower)}};

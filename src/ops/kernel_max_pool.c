@@ -205,6 +205,8 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
         return -1;
     struct layout layout = dnn_layout(like, DNN_DST);
     dnn_primitive_destroy(like);
+    if (!layout_form(&layout, &form) || form.inner != state->lanes)
+        return error_set(err, ERROR_KERNEL, "the pooled picture lies in other blocks");
     builder_kernel_name(builder, node, "own:avx2");
     builder_output(builder, node, &layout);
     builder_use(builder, node, PASS_FORWARD, ROLE_INPUT, pool.src);

@@ -6,7 +6,7 @@
 #if defined(__x86_64__)
 #pragma GCC push_options
 #pragma GCC target("avx2,fma")
-#include <immintrin.h>
+#include "ops/avx2.h"
 
 enum { POSITIONS_PER_SUM = 64 };
 
@@ -119,14 +119,6 @@ static void apply(const struct norm_segment *segment, const float *x, const floa
     _mm_sfence();
 }
 
-/* Bit k of the byte becomes lane k: all ones or zero. */
-static inline __m256 expand(uint8_t bits)
-{
-    const __m256i place = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
-    __m256i all = _mm256_set1_epi32(bits);
-    return _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(all, place), place));
-}
-
 static inline __attribute__((always_inline)) __m256
 load_gradient(float *const *gradients, int count, const uint8_t *mask, size_t at, size_t mask_at)
 {
@@ -135,7 +127,7 @@ load_gradient(float *const *gradients, int count, const uint8_t *mask, size_t at
         g = _mm256_add_ps(g, _mm256_loadu_ps(gradients[1] + at));
     if (count > 2)
         g = _mm256_add_ps(g, _mm256_loadu_ps(gradients[2] + at));
-    return mask ? _mm256_and_ps(g, expand(mask[mask_at])) : g;
+    return mask ? _mm256_and_ps(g, expand_bits(mask[mask_at])) : g;
 }
 
 static inline __attribute__((always_inline)) void

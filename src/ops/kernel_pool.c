@@ -108,8 +108,8 @@ const struct op_kernel *const pool_kernels[] = {&pool_kernel_max, &pool_kernel_d
 value_id pool_build(struct graph *graph, const struct op *op, value_id x,
                     const struct pool_options *options, bool max)
 {
-    if (x < 0)
-        return x;
+    if (!graph_holds(graph, x, op->name))
+        return -1;
     const char *name = options->name ? options->name : graph_make_name(graph, op->name);
     struct window window = {.kernel = options->kernel,
                             .stride = options->stride ? options->stride : options->kernel,

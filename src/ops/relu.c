@@ -57,8 +57,8 @@ static const struct op_kernel *const kernels[] = {&kernel_own, NULL};
 
 value_id lockstep_relu(struct graph *graph, value_id x)
 {
-    if (x < 0)
-        return x;
+    if (!graph_holds(graph, x, "relu"))
+        return -1;
     return graph_node(graph, &op_relu, graph_make_name(graph, "relu"), NULL, &x, 1);
 }
 

@@ -69,8 +69,8 @@ static const struct op_kernel *const kernels[] = {&kernel_own, NULL};
 
 value_id lockstep_sigmoid(struct graph *graph, value_id x)
 {
-    if (x < 0)
-        return x;
+    if (!graph_holds(graph, x, "sigmoid"))
+        return -1;
     return graph_node(graph, &op_sigmoid, graph_make_name(graph, "sigmoid"), NULL, &x, 1);
 }
 

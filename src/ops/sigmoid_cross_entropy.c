@@ -98,7 +98,8 @@ static const struct op_kernel *const kernels[] = {&kernel_own, NULL};
 value_id lockstep_sigmoid_cross_entropy(struct graph *graph, value_id logits, value_id labels,
                                         struct loss_options options)
 {
-    if (logits < 0 || labels < 0)
+    if (!graph_holds(graph, logits, "sigmoid_cross_entropy") ||
+        !graph_holds(graph, labels, "sigmoid_cross_entropy"))
         return -1;
     const char *name =
         options.name ? options.name : graph_make_name(graph, "sigmoid_cross_entropy");

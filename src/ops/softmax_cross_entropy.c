@@ -122,7 +122,8 @@ static const struct op_kernel *const kernels[] = {&kernel_own, NULL};
 value_id lockstep_softmax_cross_entropy(struct graph *graph, value_id logits, value_id labels,
                                         struct loss_options options)
 {
-    if (logits < 0 || labels < 0)
+    if (!graph_holds(graph, logits, "softmax_cross_entropy") ||
+        !graph_holds(graph, labels, "softmax_cross_entropy"))
         return -1;
     const char *name =
         options.name ? options.name : graph_make_name(graph, "softmax_cross_entropy");
@@ -153,6 +154,7 @@ static value_id example(struct graph *graph, int variant)
 const struct op op_softmax_cross_entropy = {
     .name = "softmax_cross_entropy",
     .attributes_size = sizeof(struct attributes),
+    .label_input = 2,
     .infer = infer,
     .kernels = kernels,
     .example = example,

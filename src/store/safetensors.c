@@ -53,7 +53,13 @@ static int read_place(const char *file, const struct json *json, size_t data_byt
 {
     int64_t first = json_as_integer(json_at(json, 0), -1);
     int64_t end = json_as_integer(json_at(json, 1), -1);
-    if (json_count(json) != 2 || first < 0 || end < first || (uint64_t)end > data_bytes)
+    if (json_count(json) == 2 && first >= 0 && end >= first && (uint64_t)end > data_bytes)
+        return error_set(err, ERROR_FORMAT,
+                         "%s: '%s' ends at byte %" PRId64
+                         " of the numbers, but only %zu are there: "
+                         "the file is cut off",
+                         file, entry->name, end, data_bytes);
+    if (json_count(json) != 2 || first < 0 || end < first)
         return error_set(err, ERROR_FORMAT,
                          "%s: '%s' lies at bytes %" PRId64 " to %" PRId64 " of %zu", file,
                          entry->name, first, end, data_bytes);

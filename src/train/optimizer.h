@@ -36,7 +36,7 @@ struct optimizer_range {
     const float *slots[PARAMS_MAX_SLOTS];
     float *new_slots[PARAMS_MAX_SLOTS];
     /* Euclidean norms of the whole parameter this range is a piece of, for rules that ask for
-     * them; both 0 for parameters without decay (biases, batch norm), which LARS leaves out. */
+     * them; both 0 for those LARS leaves out: biases and batch norm. */
     double weight_norm, gradient_norm;
 };
 
@@ -94,7 +94,10 @@ void updater_step_between(struct updater *updater, const struct updater_memory *
                           const struct updater_memory *to, float rate, int64_t step);
 /* What decay adds to the loss: the sum of decay/2 * w^2. */
 double updater_decay_loss(struct updater *updater);
-/* Whether every gradient is a finite number. */
+/* Whether every gradient, or weight, is a finite number. */
 bool updater_gradients_finite(struct updater *updater);
+bool updater_weights_finite(struct updater *updater);
+/* Is this the name of a parameter? */
+bool updater_has_param(const struct updater *updater, const char *name);
 
 #endif

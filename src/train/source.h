@@ -12,7 +12,7 @@ struct source_options {
     enum dataset_split split; /* training: shuffled, without end; evaluation: one pass in order */
     int batch, classes;
     uint64_t seed;
-    int64_t examples; /* for kinds that draw; 0: the kind's own number */
+    int64_t examples; /* how many to draw, or at most to read; 0: the kind's own number */
 };
 
 /* Data that is open. All zero is none. */

@@ -140,6 +140,20 @@ static int finish_reduce(struct run *run, struct error *err)
                      run->reduce_error.message);
 }
 
+/* The first example of the batch whose label is no class of the logits, or -1. */
+static int64_t wrong_label(const struct feed *feed)
+{
+    if (feed->label < 0 || feed->logits < 0 || feed->inputs[feed->label].dtype != DTYPE_I32)
+        return -1;
+    const struct tensor *logits = &feed->outputs[feed->logits];
+    const int32_t *labels = feed->inputs[feed->label].data;
+    int64_t classes = logits->shape.dim[logits->shape.ndim - 1];
+    for (int64_t i = 0; i < feed->rows; i++)
+        if (labels[i] < 0 || (classes > 1 && labels[i] >= classes))
+            return i;
+    return -1;
+}
+
 /* Says where it began: in the data, in an operation, or only on the way back. */
 static int not_finite(struct run *run, double loss, struct error *err)
 {
@@ -150,6 +164,17 @@ static int not_finite(struct run *run, double loss, struct error *err)
                          "step %" PRId64 ": a gradient is not finite (loss "
                          "%g); a lower --lr or more --warmup-epochs may help",
                          at, loss);
+    int64_t wrong = wrong_label(&run->feed);
+    if (wrong >= 0)
+        return error_set(err, ERROR_FORMAT,
+                         "step %" PRId64 ": example %" PRId64 " of the batch has a label that is "
+                         "none of the network's classes; give --classes",
+                         at, wrong);
+    if (updater_has_param(run->inputs->updater, node))
+        return error_set(err, ERROR_NUMERIC,
+                         "step %" PRId64 ": %s is not finite since the step before; a lower --lr "
+                         "may help",
+                         at, node);
     if (graph_find_input(run->inputs->graph, node) >= 0)
         return error_set(err, ERROR_NUMERIC,
                          "step %" PRId64 ": the data holds a value of %s that "

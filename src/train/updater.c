@@ -3,11 +3,12 @@
 #include <math.h>
 
 #include "base/arena.h"
+#include "base/clones.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "exec/elementwise.h"
 #include "train/optimizer.h"
-#include "train/vector.h"
 
 /* 64 KiB per array: with weights, gradients and two slots a piece fits the second-level cache. */
 enum { PIECE_FLOATS = 16384 };
@@ -26,7 +27,6 @@ struct piece {
     size_t first, count;
     int segment;
     double weight_squares, gradient_squares; /* of the last measurement */
-    bool finite;                             /* of the last look at the gradients */
 };
 
 struct updater {
@@ -40,26 +40,13 @@ struct updater {
     struct piece *pieces;
 };
 
-VECTOR_LOOP static double sum_squares(const float *values, size_t count)
+KERNEL_CLONES static double sum_squares(const float *values, size_t count)
 {
     double sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (size_t i = 0; i < count; i++)
         sum += (double)values[i] * values[i];
     return sum;
-}
-
-/* All bits of the exponent are set in infinities and NaNs, and in nothing else. */
-VECTOR_LOOP static bool all_finite(const float *values, size_t count)
-{
-    uint32_t found = 0;
-#pragma omp simd reduction(| : found)
-    for (size_t i = 0; i < count; i++) {
-        uint32_t bits;
-        memcpy(&bits, &values[i], sizeof bits);
-        found |= (bits & 0x7f800000U) == 0x7f800000U;
-    }
-    return !found;
 }
 
 /* --- taking the slab apart ------------------------------------------------------------------ */
@@ -128,7 +115,8 @@ static int add_range(struct updater *updater, const struct param_range *range, s
                                 .count = range->count,
                                 .group = group,
                                 .settings = group->settings,
-                                .measured = group->optimizer->needs_norms && decays};
+                                .measured = group->optimizer->needs_norms && decays &&
+                                            range->shape.ndim > 1};
     segment->settings.weight_decay = decay;
     updater->any_measured |= segment->measured;
     return 0;
@@ -367,17 +355,18 @@ double updater_decay_loss(struct updater *updater)
     return loss;
 }
 
-static void check_piece(struct updater *updater, struct piece *piece, const void *context)
-{
-    (void)context;
-    piece->finite = all_finite(params_gradients(updater->params) + piece->first, piece->count);
-}
-
 bool updater_gradients_finite(struct updater *updater)
 {
-    bool finite = true;
-    for_each_piece(updater, check_piece, NULL);
-    for (int i = 0; i < updater->piece_count; i++)
-        finite &= updater->pieces[i].finite;
-    return finite;
+    return elementwise_is_finite(params_gradients(updater->params),
+                                 params_elements(updater->params));
+}
+
+bool updater_weights_finite(struct updater *updater)
+{
+    return elementwise_is_finite(params_weights(updater->params), params_elements(updater->params));
+}
+
+bool updater_has_param(const struct updater *updater, const char *name)
+{
+    return params_find(updater->params, name) >= 0;
 }

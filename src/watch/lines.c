@@ -95,8 +95,8 @@ static void on_finished(const struct lines *lines, const struct train_event *eve
 {
     char took[32];
     stamp(lines);
-    fprintf(lines->options.out, "finished %" PRId64 " steps, %" PRId64 " examples in %s\n",
-            event->step, event->examples,
+    fprintf(lines->options.out, "%s %" PRId64 " steps, %" PRId64 " examples in %s\n",
+            event->step < event->total ? "stopped after" : "finished", event->step, event->examples,
             pace_duration_text(lines->options.now() - lines->started, took, sizeof took));
 }
 

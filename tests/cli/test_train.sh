@@ -50,7 +50,7 @@ for batch in 1 3 64; do
         --json "$work/eval.json"
     mentions out "Accuracy @ 1 = 0."
     is "$work/eval.json" accuracy "$(field "$work/a.json" accuracy)"
-    is "$work/eval.json" examples "$(field "$work/eval.json" examples)"
+    is "$work/eval.json" examples 640
 done
 run 2 eval mnist_custom
 mentions err "Give --weights=PATH"
@@ -69,7 +69,9 @@ mentions out " met the target accuracy of 0.001"
 run 1 train $small --steps 2 --target-accuracy 0.9999 --quiet
 mentions out " did not meet the target accuracy of 0.9999"
 run 2 train $small --data synthetic --target-accuracy 0.5
-mentions err "--target-accuracy needs data for evaluation"
+mentions err "--target-accuracy needs an evaluation: give --eval-data"
+run 2 train $small --explain --target-accuracy 0.5
+mentions err "leave --explain out"
 
 # Environment and aliases; a flag beats the environment, which beats the recipe.
 STEPS=3 OUTPUT_DIR="$work/env" OMP_NUM_THREADS=1 run 0 train --model mnist_custom --examples 640 \
@@ -98,17 +100,36 @@ run 2 train vgg16 --data digits --steps 1 --batch-size 1
 mentions err "[N, 224, 224, 3]"
 mentions err "[N, 28, 28, 1]"
 run 1 train resnet50 --batch-size 5000 --steps 1
-mentions err "smaller --batch-size"
+mentions err "use a smaller one"
+mentions err "GiB needed"
 run 2 train "$work"
 run 2 train $small --data "$work"
 mentions err "KIND:DIR"
 
 # A loss that is no number stops the run; the last good weights are kept.
-run 1 train $small --steps 10 --lr 1e20 --quiet --output-dir "$work/nan"
+wild="--lr 1e20 --schedule constant --warmup-epochs 0 --quiet"
+run 1 train $small --steps 10 $wild --output-dir "$work/nan"
 mentions err "step 2: "
 mentions err "not finite"
 mentions err "$work/nan/weights.safetensors"
+run 0 train $small --steps 1 $wild --eval-data none --output-dir "$work/one"
+cmp -s "$work/nan/weights.safetensors" "$work/one/weights.safetensors" ||
+    fail "the weights kept are not those of the last good step"
 run 0 eval mnist_custom --examples 64 --weights "$work/nan"
+run 1 train $small --steps 5 --optimizer sgd --lr 1e38 --weight-decay 1000 --schedule constant \
+    --warmup-epochs 0 --quiet --output-dir "$work/gone"
+mentions err "not finite"
+[ ! -e "$work/gone/weights.safetensors" ] || fail "weights that are not finite were saved"
+
+# One of several processes is refused rather than trained alone; too many threads are not used.
+TF_CONFIG='{"cluster":{"worker":["a:1","b:1"]},"task":{"type":"worker","index":0}}' \
+    run 2 train $small --steps 1
+mentions err "TF_CONFIG names 2 ranks"
+run 0 train $small --steps 1 --threads 9999 --eval-data none
+mentions err "9999 threads were asked for"
+run 2 train $small --model resnet50
+run 2 train $small --json /nowhere/at/all.json
+mentions err "/nowhere/at/"
 
 # A signal ends the run after the step in flight, with the weights saved.
 for signal in INT:130 TERM:143; do
@@ -126,7 +147,7 @@ for signal in INT:130 TERM:143; do
     status=$?
     [ "$status" -eq "${signal#*:}" ] || fail "SIG${signal%:*}: exit status $status"
     [ -f "$work/${signal%:*}/weights.safetensors" ] || fail "SIG${signal%:*}: no weights"
-    mentions err "Z finished "
+    mentions err "Z stopped after "
 done
 
 # The table of kernels.

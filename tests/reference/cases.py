@@ -90,6 +90,8 @@ def one_channel_images():
              ("relu r y", "max_pool p r kernel=2", "add s p p"),
              ("relu r y", "sigmoid g y", "add s r g"),
              ("batch_norm b y", "relu r b"),
+             ("max_pool p y kernel=2", "batch_norm b p"),
+             ("relu r y", "max_pool p r kernel=2", "batch_norm b p"),
              ("relu r y", "avg_pool p r kernel=2"))
     shapes = ((8, 9, 8), (16, 8, 8), (32, 12, 11), (24, 7, 10), (12, 8, 8), (8, 3, 3))
     for number, (tail, shape) in enumerate(itertools.product(tails, shapes)):
@@ -226,6 +228,8 @@ def chains():
         yield chain(f"conv+relu, {channels} channels", [conv, "relu y a"], **width)
         yield chain(f"conv+sigmoid, {channels} channels", [conv, "sigmoid y a"], **width)
         yield chain(f"conv+bn, {channels} channels", [plain, "batch_norm y a"], **width)
+        yield chain(f"conv+bn+bn, {channels} channels",
+                    [plain, "batch_norm n a", "batch_norm y n"], **width)
         yield chain(f"conv with bias+bn, {channels} channels", [conv, "batch_norm y a"], **width)
         yield chain(f"conv+bn+relu, {channels} channels",
                     [plain, "batch_norm n a", "relu y n"], **width)
@@ -246,6 +250,9 @@ def chains():
         yield chain(f"value used three times, {channels} channels",
                     [conv, "relu r a", again, "batch_norm m c", "add s m r", "add t s r",
                      "relu y t"], **width)
+    yield ("one image, joined with itself normalised, pooled to a point",
+           [picture(1, 6, 5), "batch_norm n x", "concat c n x", "global_avg_pool g c", "flatten f g",
+            "dense d f units=4", "relu r d"] + head("r", image=False), 1)
     yield from shared_values()
     yield from deep_chains()
 

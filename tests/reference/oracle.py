@@ -46,6 +46,10 @@ def near_one(random, shape):
     return random.uniform(0.5, 1.5, shape)
 
 
+def either_sign(random, shape):
+    return near_one(random, shape) * random.choice((-1, 1), shape)
+
+
 def near_fifth(random, shape):
     return random.uniform(0.1, 0.3, shape)
 
@@ -82,7 +86,7 @@ class Walk:
                    channels // groups * kernel[0] * kernel[1])
         return y
 
-    def batch_norm(self, x, momentum=0.9, epsilon=1e-5, draw_scale=near_one, draw_shift=None):
+    def batch_norm(self, x, momentum=0.9, epsilon=1e-5, draw_scale=either_sign, draw_shift=None):
         """`draw_shift`, if given, makes the shift from the values it will be added to."""
         channels = x.shape[1]
         scale = self.parameters.take((channels,), draw_scale)

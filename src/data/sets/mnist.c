@@ -14,6 +14,7 @@ struct dataset {
     struct idx images, labels;
     float pixel_values[256]; /* byte / 255, rounded once */
     struct dataset_field fields[2];
+    int64_t count; /* of examples: all, or as many as were asked for */
 };
 
 /* The plain file, or the packed one beside it. */
@@ -106,6 +107,9 @@ static int mnist_open(const struct dataset_request *request, struct dataset **ou
         mnist_close(dataset);
         return -1;
     }
+    dataset->count = dataset->images.dim[0];
+    if (request->examples > 0 && request->examples < dataset->count)
+        dataset->count = request->examples;
     for (int i = 0; i < 256; i++)
         dataset->pixel_values[i] = (float)i / 255.0f;
     dataset->fields[0] = (struct dataset_field){
@@ -118,7 +122,7 @@ static int mnist_open(const struct dataset_request *request, struct dataset **ou
 
 static int64_t mnist_count(const struct dataset *dataset)
 {
-    return dataset->images.dim[0];
+    return dataset->count;
 }
 
 static int mnist_fields(const struct dataset *dataset, const struct dataset_field **out)

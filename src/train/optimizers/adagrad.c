@@ -4,11 +4,11 @@
  * its 1e-10. */
 #include <math.h>
 
+#include "base/clones.h"
 #include "train/optimizer.h"
-#include "train/vector.h"
 
-VECTOR_LOOP static void descend(const struct optimizer_settings *settings, float rate,
-                                const struct optimizer_range *range)
+KERNEL_CLONES static void descend(const struct optimizer_settings *settings, float rate,
+                                  const struct optimizer_range *range)
 {
     const float epsilon = settings->epsilon, decay = settings->weight_decay;
     const float *weights = range->weights, *gradients = range->gradients;

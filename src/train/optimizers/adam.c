@@ -5,12 +5,12 @@
  * "epsilon hat". */
 #include <math.h>
 
+#include "base/clones.h"
 #include "train/optimizer.h"
-#include "train/vector.h"
 
 /* `length` = rate / (1 - beta1^t) and `root_scale` = 1 / sqrt(1 - beta2^t): alike for all. */
-VECTOR_LOOP static void descend(const struct optimizer_settings *settings, float length,
-                                float root_scale, const struct optimizer_range *range)
+KERNEL_CLONES static void descend(const struct optimizer_settings *settings, float length,
+                                  float root_scale, const struct optimizer_range *range)
 {
     const float beta1 = settings->beta1, beta2 = settings->beta2;
     const float epsilon = settings->epsilon, decay = settings->weight_decay;

@@ -5,12 +5,12 @@
  * other than 0 lasts until the first step that changes them. */
 #include <math.h>
 
+#include "base/clones.h"
 #include "train/optimizer.h"
-#include "train/vector.h"
 
 /* The usual power of -1/2: roots vectorise, pow does not. */
-VECTOR_LOOP static void descend_root(const struct optimizer_settings *settings, float rate,
-                                     const struct optimizer_range *range)
+KERNEL_CLONES static void descend_root(const struct optimizer_settings *settings, float rate,
+                                       const struct optimizer_range *range)
 {
     const float l1 = settings->l1, l2 = settings->l2, decay = settings->weight_decay;
     const float *weights = range->weights, *gradients = range->gradients;

@@ -2,12 +2,12 @@
  *     rate * trust * |w| / (|g| + decay * |w| + epsilon),
  * so that a large global batch does not tear small layers apart. As TensorFlow's LARSOptimizer,
  * the scaled rate stays outside the velocity, and the ratio is 1 where a norm is 0: at a start
- * from zeros, and for parameters without decay (biases, batch norm), whose norms are given as 0. */
+ * from zeros, and for biases and batch norm, whose norms are given as 0. */
+#include "base/clones.h"
 #include "train/optimizer.h"
-#include "train/vector.h"
 
-VECTOR_LOOP static void descend(const struct optimizer_settings *settings, float rate,
-                                const struct optimizer_range *range)
+KERNEL_CLONES static void descend(const struct optimizer_settings *settings, float rate,
+                                  const struct optimizer_range *range)
 {
     const float momentum = settings->momentum, decay = settings->weight_decay;
     /* nesterov looks one step ahead: the gradient counts once more, the velocity less. */

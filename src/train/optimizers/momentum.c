@@ -4,12 +4,12 @@
  * The rate stays outside the velocity. Keras keeps it inside (v = momentum * v - rate * g), which
  * is the same as long as the rate does not change between two steps. Decay joins the gradient
  * before the momentum; added after it would be another algorithm. */
+#include "base/clones.h"
 #include "train/optimizer.h"
-#include "train/vector.h"
 
-VECTOR_LOOP static void descend(const struct optimizer_settings *settings, float rate, size_t count,
-                                const float *weights, const float *gradients, const float *velocity,
-                                float *new_weights, float *new_velocity)
+KERNEL_CLONES static void descend(const struct optimizer_settings *settings, float rate,
+                                  size_t count, const float *weights, const float *gradients,
+                                  const float *velocity, float *new_weights, float *new_velocity)
 {
     const float momentum = settings->momentum, decay = settings->weight_decay;
 #pragma omp simd
@@ -21,10 +21,10 @@ VECTOR_LOOP static void descend(const struct optimizer_settings *settings, float
     }
 }
 
-VECTOR_LOOP static void descend_nesterov(const struct optimizer_settings *settings, float rate,
-                                         size_t count, const float *weights, const float *gradients,
-                                         const float *velocity, float *new_weights,
-                                         float *new_velocity)
+KERNEL_CLONES static void descend_nesterov(const struct optimizer_settings *settings, float rate,
+                                           size_t count, const float *weights,
+                                           const float *gradients, const float *velocity,
+                                           float *new_weights, float *new_velocity)
 {
     const float momentum = settings->momentum, decay = settings->weight_decay;
 #pragma omp simd

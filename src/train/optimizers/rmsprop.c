@@ -5,11 +5,11 @@
  * those of tf_cnn_benchmarks (decay 0.9, momentum 0.9, epsilon 1). */
 #include <math.h>
 
+#include "base/clones.h"
 #include "train/optimizer.h"
-#include "train/vector.h"
 
-VECTOR_LOOP static void descend(const struct optimizer_settings *settings, float rate,
-                                const struct optimizer_range *range)
+KERNEL_CLONES static void descend(const struct optimizer_settings *settings, float rate,
+                                  const struct optimizer_range *range)
 {
     const float keep = settings->decay_rate, momentum = settings->momentum;
     const float epsilon = settings->epsilon, decay = settings->weight_decay;

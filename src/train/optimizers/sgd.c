@@ -1,9 +1,9 @@
 /* Plain stochastic gradient descent: w -= rate * g. */
+#include "base/clones.h"
 #include "train/optimizer.h"
-#include "train/vector.h"
 
-VECTOR_LOOP static void descend(float rate, float decay, size_t count, const float *weights,
-                                const float *gradients, float *new_weights)
+KERNEL_CLONES static void descend(float rate, float decay, size_t count, const float *weights,
+                                  const float *gradients, float *new_weights)
 {
 #pragma omp simd
     for (size_t i = 0; i < count; i++)
