@@ -20,7 +20,7 @@ struct params {
     struct param *list;
     int *of_value; /* parameter index of each value, or -1 */
     int count, slots;
-    bool fixed;
+    bool fixed, initialized;
     size_t elements, statistic_elements;
     float *weights, *gradients, *statistics, *slot[PARAMS_MAX_SLOTS];
 };
@@ -294,9 +294,11 @@ int params_initialize(struct params *params, uint64_t seed, struct error *err)
         if (initialize_one(params, i, seed, drawn.data, err) < 0)
             status = error_wrap(err, "initialise %s", params_name(params, i));
     slab_release(&drawn);
-    for (int i = 0; status == 0 && i < params->slots; i++)
+    /* Memory that was never used is zero already. */
+    for (int i = 0; status == 0 && params->initialized && i < params->slots; i++)
         if (params->slot[i])
             memset(params->slot[i], 0, params->elements * sizeof(float));
+    params->initialized = true;
     return status;
 }
 
