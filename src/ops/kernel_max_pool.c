@@ -1,7 +1,6 @@
 /* Max pooling over blocked layouts on AVX2, with the ReLU before or behind it.
  *
- * Ours because oneDNN's takes several times what moving the data takes, most of all backward,
- * where it clears the gradient and then scatters into it (docs/performance.md). Here each input
+ * Ours because oneDNN's takes longer in both directions (docs/performance.md). Here each input
  * cell gathers from the windows that chose it, so the gradient is written once. A byte per output
  * remembers which cell of the window was the largest; ties go to the first, in rows from the left.
  *

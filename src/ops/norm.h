@@ -1,7 +1,6 @@
 /* Batch norm's inner loops, over one segment: the elements of one example in one block of
  * channels, [spatial][lanes] with the lanes next to each other. Written by hand because oneDNN
- * 2.6 reads the input three times in a training forward pass where two do, and cannot add a
- * residual on the way (docs/performance.md has the figures). */
+ * 2.6 cannot add a residual on the way (docs/performance.md has the figures). */
 #ifndef OPS_NORM_H
 #define OPS_NORM_H
 
