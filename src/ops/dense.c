@@ -1,11 +1,7 @@
 /* A fully connected layer: x [N, K] by weights [O, K], optional bias [O]. Behind a flatten the
  * planner hands the picture itself, [N, C, H, W], with K = C*H*W in that order. */
-#include "base/arena.h"
-#include "base/error.h"
 #include "exec/known_ops.h"
-#include "exec/op.h"
-
-enum { DENSE_X, DENSE_WEIGHTS, DENSE_BIAS };
+#include "ops/weighted.h"
 
 struct attributes {
     int units;
@@ -16,102 +12,53 @@ static int infer(const struct graph *graph, const struct node *node, struct valu
 {
     (void)err;
     const struct attributes *a = node->attributes;
-    out->shape = SHAPE(graph_value(graph, node->inputs[DENSE_X])->shape.dim[0], a->units);
+    out->shape = SHAPE(graph_value(graph, node->inputs[WEIGHTED_X])->shape.dim[0], a->units);
     return 0;
 }
 
 static double flops(const struct graph *graph, const struct node *node)
 {
-    return 2.0 * (double)shape_count(&graph_value(graph, node->inputs[DENSE_WEIGHTS])->shape);
+    return 2.0 * (double)shape_count(&graph_value(graph, node->inputs[WEIGHTED_WEIGHTS])->shape);
 }
 
-struct state {
-    struct dnn_call *forward, *backward_data, *backward_weights;
-};
-
-static int prepare_backward(struct plan_builder *builder, struct plan_node *node,
-                            const struct dnn_dense *dense, const struct dnn_primitive *forward,
-                            struct state *state, const struct dnn_primitive **passes,
-                            struct error *err)
+static int make_backward(struct plan_builder *builder, const struct plan_node *node,
+                         const struct dnn_dense *dense, struct weighted *made, struct error *err)
 {
-    static const enum dnn_argument weights_arguments[] = {DNN_SRC, DNN_DIFF_DST, DNN_DIFF_WEIGHTS,
-                                                          DNN_DIFF_BIAS};
-    const int weights_roles[] = {ROLE_INPUT + DENSE_X, ROLE_GRADIENT,
-                                 ROLE_GRADIENT_OF_INPUT + DENSE_WEIGHTS,
-                                 dense->bias ? ROLE_GRADIENT_OF_INPUT + DENSE_BIAS : -1};
-    struct dnn_primitive *weights = NULL, *data = NULL;
-    if (dnn_dense_backward_weights(dense, forward, &weights, err) < 0)
+    const struct dnn_primitive *forward = made->passes[PASS_FORWARD];
+    struct dnn_primitive **weights = &made->passes[PASS_BACKWARD_WEIGHTS];
+    struct dnn_primitive **data = &made->passes[PASS_BACKWARD];
+    if (dnn_dense_backward_weights(dense, forward, weights, err) < 0)
         return -1;
-    builder_own(builder, weights);
-    passes[PASS_BACKWARD_WEIGHTS] = weights;
-    state->backward_weights = builder_call(builder, node, PASS_BACKWARD_WEIGHTS, weights, 4,
-                                           weights_arguments, weights_roles, err);
-    if (!state->backward_weights)
-        return -1;
-    if (!builder_wants_gradient(builder, node->inputs[DENSE_X]))
+    builder_own(builder, *weights);
+    if (!builder_wants_gradient(builder, node->inputs[WEIGHTED_X]))
         return 0;
-    static const enum dnn_argument data_arguments[] = {DNN_DIFF_DST, DNN_WEIGHTS, DNN_DIFF_SRC};
-    static const int data_roles[] = {ROLE_GRADIENT, ROLE_INPUT + DENSE_WEIGHTS,
-                                     ROLE_GRADIENT_OF_INPUT + DENSE_X};
-    if (dnn_dense_backward_data(dense, forward, &data, err) < 0)
+    if (dnn_dense_backward_data(dense, forward, data, err) < 0)
         return -1;
-    builder_own(builder, data);
-    passes[PASS_BACKWARD] = data;
-    state->backward_data =
-        builder_call(builder, node, PASS_BACKWARD, data, 3, data_arguments, data_roles, err);
-    return state->backward_data ? 0 : -1;
+    builder_own(builder, *data);
+    return 0;
 }
 
 static int prepare(struct plan_builder *builder, struct plan_node *node, struct error *err)
 {
-    struct state *state = ARENA_NEW(builder_arena(builder), struct state);
-    if (!state)
-        return error_set(err, ERROR_MEMORY, "no memory for a dense layer");
-    node->state = state;
     const struct attributes *a = node->node->attributes;
-    struct dnn_dense dense = {.src = builder_layout(builder, node->inputs[DENSE_X]),
+    struct dnn_dense dense = {.src = builder_layout(builder, node->inputs[WEIGHTED_X]),
                               .units = a->units,
-                              .bias = node->input_count > DENSE_BIAS,
+                              .bias = node->input_count > WEIGHTED_BIAS,
                               .relu = node->relu};
-    struct dnn_primitive *forward = NULL;
-    if (dnn_dense_forward(&dense, builder_is_training(builder), &forward, err) < 0)
+    struct weighted made = {0};
+    bool training = builder_is_training(builder);
+    if (dnn_dense_forward(&dense, training, &made.passes[PASS_FORWARD], err) < 0)
         return -1;
-    builder_own(builder, forward);
-    const struct dnn_primitive *passes[PASS_COUNT] = {forward};
-    struct layout output = dnn_layout(forward, DNN_DST);
-    builder_output(builder, node, &output);
-    static const enum dnn_argument arguments[] = {DNN_SRC, DNN_WEIGHTS, DNN_BIAS, DNN_DST};
-    const int roles[] = {ROLE_INPUT + DENSE_X, ROLE_INPUT + DENSE_WEIGHTS,
-                         dense.bias ? ROLE_INPUT + DENSE_BIAS : -1, ROLE_OUTPUT};
-    state->forward = builder_call(builder, node, PASS_FORWARD, forward, 4, arguments, roles, err);
-    if (!state->forward)
+    builder_own(builder, made.passes[PASS_FORWARD]);
+    if (training && make_backward(builder, node, &dense, &made, err) < 0)
         return -1;
-    if (builder_is_training(builder) &&
-        prepare_backward(builder, node, &dense, forward, state, passes, err) < 0)
-        return -1;
-    builder_kernel_names(builder, node, passes);
-    return 0;
-}
-
-static void forward(const struct op_run *run)
-{
-    dnn_call_run(((const struct state *)run->state)->forward);
-}
-
-static void backward_weights(const struct op_run *run)
-{
-    dnn_call_run(((const struct state *)run->state)->backward_weights);
-}
-
-static void backward(const struct op_run *run)
-{
-    dnn_call_run(((const struct state *)run->state)->backward_data);
+    return weighted_bind(builder, node, &made, err);
 }
 
 static const struct op_kernel kernel_dnn = {
     .name = "onednn",
     .prepare = prepare,
-    .pass = {forward, backward_weights, backward},
+    .pass = {weighted_forward, weighted_backward_weights, weighted_backward},
     .relu_forward = true,
 };
 
