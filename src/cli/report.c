@@ -27,8 +27,10 @@ void report_release(struct report *report)
 
 static void add_step(struct report *report, const struct train_event *event)
 {
-    if (!report->steps)
+    if (!report->steps) {
         report->first_step_seconds = clock_since_process_start();
+        report->setup_seconds = report->first_step_seconds - event->step_seconds;
+    }
     if (report->capacity)
         report->step_seconds[report->steps % report->capacity] = event->step_seconds;
     report->steps++;
@@ -120,6 +122,7 @@ void report_describe(const struct report *report, int batch, struct json *out)
     json_set_number(out, "examples_per_second", median_seconds > 0 ? batch / median_seconds : NAN);
     json_set_number(out, "median_step_seconds", speed.steps ? median_seconds : NAN);
     json_set_number(out, "first_step_seconds", report->steps ? report->first_step_seconds : NAN);
+    json_set_number(out, "setup_seconds", report->steps ? report->setup_seconds : NAN);
     json_set_number(out, "loss", report->evaluated ? scores->loss : NAN);
     json_set_number(out, "accuracy", report->evaluated ? scores->accuracy : NAN);
     json_set_number(out, "accuracy_top_5", report->evaluated ? scores->accuracy_top_5 : NAN);

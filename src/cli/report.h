@@ -11,6 +11,7 @@ struct report {
     int64_t steps, examples;   /* finished by this run */
     double started, seconds;   /* when; of the whole run, evaluations included */
     double first_step_seconds; /* since the process was started */
+    double setup_seconds;      /* the same to the beginning of the first step */
     struct train_event last_step, evaluation;
     bool evaluated;
     double *step_seconds; /* a ring of the last `capacity` */
