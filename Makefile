@@ -1,6 +1,7 @@
 # make            build               make check                     build and run the C tests
 # make DEV=1      warnings fatal      make SAN=address,undefined     a second build beside the first
 # make test       what ./test runs    make bench                     us and the peers, alternated
+# make interop    with real others    make long                      what takes hours
 # make fuzz       short fuzzing       make fresh                     ./run and ./test on a bare Debian 12
 NAME     := lockstep
 VERSION  := 0.1.0
@@ -106,16 +107,22 @@ build/fuzz/%.o: %.c | lists
 build/fuzz/fuzz_%: build/fuzz/fuzz/fuzz_%.o $(FUZZ_OBJECTS)
 	clang -fsanitize=fuzzer,address,undefined -o $@ $^ -ljansson -lz -lm -lpthread
 fuzz: $(FUZZERS)
-	@passed=0; failed=0; for fuzzer in $(FUZZERS); do \
-	    name=$${fuzzer##*/fuzz_}; found=build/fuzz/found/$$name; mkdir -p $$found; \
-	    if $$fuzzer -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 \
-	        -print_final_stats=1 -artifact_prefix=$$found- $$found fuzz/corpus/$$name \
-	        >$$found.log 2>&1; \
-	    then passed=$$((passed + 1)); echo "ok    $$name ($(FUZZ_SECONDS) s," \
-	        "$$(sed -n 's/^stat::number_of_executed_units: *//p' $$found.log) runs)"; \
-	    else failed=$$((failed + 1)); echo "FAIL  $$name"; tail -n 50 $$found.log; fi; \
-	done; echo "$$passed passed, $$failed failed"; [ $$failed -eq 0 ]
+	@tools/fuzz $(FUZZ_SECONDS) $(FUZZERS)
 .PHONY: fuzz
+
+# ---- interop: what others made and read, with packages from PyPI, npm and Go ----
+interop: all
+	@tools/install-packages packages-interop.txt
+	@tests/interop/run
+.PHONY: interop
+
+# ---- long: hours ----
+long:
+	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600
+	@tests/accuracy/criteo
+	@tests/accuracy/imagenette
+	@$(MAKE) --no-print-directory fresh
+.PHONY: long
 
 # ---- install: the program, the library with its headers and pkg-config file, manual, completion ----
 $(BUILD)/lockstep.pc: FORCE
