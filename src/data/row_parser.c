@@ -332,10 +332,10 @@ static int check_names(const struct row_parser *parser, const struct row_text *t
     return 0;
 }
 
-/* Finds the first row behind skipped lines and a header. */
-static int find_rows(const struct row_parser *parser, int skip_lines, struct row_text *text,
-                     struct error *err)
+int row_text_look(const struct row_parser *parser, enum dataset_split split, struct row_text *text,
+                  struct error *err)
 {
+    int skip_lines = parser->description->skip_lines[split];
     const char *at = text->start;
     for (int i = 0; i < skip_lines && at < text->end; i++) {
         at = csv_line_end(at, text->end);
@@ -364,7 +364,7 @@ int row_text_open(const struct row_parser *parser, enum dataset_split split, str
 {
     if (map_text(text, err) < 0)
         return -1;
-    return find_rows(parser, parser->description->skip_lines[split], text, err);
+    return row_text_look(parser, split, text, err);
 }
 
 void row_text_release(struct row_text *text)
