@@ -17,6 +17,7 @@ enum {
     DEFAULT_PREFETCH = 3,
     CHUNKS_PER_THREAD = 4, /* of a batch: more would cost locking, fewer leave threads idle */
     FIELD_ALIGN = 64,
+    ROWS_AT_ONCE = 128,
     MAX_BAD_IN_BATCH = 1024, /* of which more are no accident */
 };
 
@@ -32,7 +33,7 @@ struct slot {
     struct error bad;
     int bad_count;
     int64_t *bad_indices; /* [bad_limit] */
-    bool *left_out; /* [batch], where rows may be left out: this one holds nothing */
+    bool *left_out;       /* [batch], where rows may be left out: this one holds nothing */
 };
 
 /* A piece of work: rows [first, first + count) of a slot. */
@@ -54,7 +55,7 @@ struct loader {
     struct loader_options options;
     int64_t examples, steps_per_epoch;
     int field_count, slot_count, chunk_rows, thread_count;
-    int bad_limit; /* bad examples a slot can note */
+    int bad_limit;       /* bad examples a slot can note */
     struct arena *arena; /* this structure's arrays */
     struct slab memory;  /* the batches' numbers */
     pthread_t *threads;
@@ -179,16 +180,35 @@ static void zero_rows_from(const struct loader *loader, struct slot *slot, int r
     }
 }
 
+/* Rows from `row` on that the dataset reads at once, where it can; returns how many came. The one
+ * that did not is for read_row, which knows what to do about it. */
+static int read_several(const struct loader *loader, struct slot *slot, int row, int count)
+{
+    int64_t indices[ROWS_AT_ONCE];
+    struct error ignored;
+    if (!loader->kind->read_rows)
+        return 0;
+    count = count < ROWS_AT_ONCE ? count : ROWS_AT_ONCE;
+    for (int i = 0; i < count; i++)
+        indices[i] = example_index(loader, slot->position, row + i);
+    return loader->kind->read_rows(loader->dataset, indices, count, slot->batch.fields, row,
+                                   &ignored);
+}
+
 /* Up to the first row that fails. */
 static void read_chunk(struct loader *loader, struct chunk chunk, struct outcome *out)
 {
+    int end = chunk.first + chunk.count;
     *out = (struct outcome){.failed_row = -1};
-    for (int row = chunk.first; row < chunk.first + chunk.count; row++)
-        if (read_row(loader, chunk.slot, row, &out->failure) < 0) {
+    for (int row = chunk.first; row < end;) {
+        int came = read_several(loader, chunk.slot, row, end - row);
+        if (came == 0 && read_row(loader, chunk.slot, row, &out->failure) < 0) {
             out->failed_row = row;
             return;
         }
-    if (chunk.first + chunk.count == chunk.slot->batch.rows)
+        row += came > 0 ? came : 1;
+    }
+    if (end == chunk.slot->batch.rows)
         zero_rows_from(loader, chunk.slot, chunk.slot->batch.rows);
 }
 
