@@ -3,6 +3,7 @@
 #include <curl/curl.h>
 #include <pthread.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
 
@@ -24,7 +25,9 @@ struct transfer {
     const struct http_request *request;
     struct http_reply *reply;
     size_t sent;
-    bool too_long;
+    bool too_long, stalled;
+    double stall_seconds, moved_at; /* when a byte last went either way */
+    curl_off_t moved;
 };
 
 static pthread_once_t library_once = PTHREAD_ONCE_INIT;
@@ -139,8 +142,7 @@ static size_t on_header(char *line, size_t size, size_t count, void *context)
     else if (header_value(line, bytes, "Retry-After", value, sizeof value))
         reply->retry_after = strtod(value, NULL);
     else if (!header_value(line, bytes, "ETag", reply->etag, sizeof reply->etag) &&
-             !header_value(line, bytes, "x-amz-bucket-region", reply->region,
-                           sizeof reply->region))
+             !header_value(line, bytes, "x-amz-bucket-region", reply->region, sizeof reply->region))
         header_value(line, bytes, "Date", reply->date, sizeof reply->date);
     return bytes;
 }
@@ -205,6 +207,22 @@ static int on_rewind(void *context, curl_off_t offset, int origin)
     return CURL_SEEKFUNC_OK;
 }
 
+/* Called about once a second. Not CURLOPT_LOW_SPEED_TIME, which averages over five seconds and so
+ * forgives a burst before the silence. */
+static int on_progress(void *context, curl_off_t total_in, curl_off_t in, curl_off_t total_out,
+                       curl_off_t out)
+{
+    struct transfer *transfer = context;
+    double now = clock_seconds();
+    (void)total_in, (void)total_out;
+    if (in + out != transfer->moved) {
+        transfer->moved = in + out;
+        transfer->moved_at = now;
+    }
+    transfer->stalled = now - transfer->moved_at > transfer->stall_seconds;
+    return transfer->stalled;
+}
+
 static void set_method(CURL *curl, const struct http_request *request, struct transfer *transfer)
 {
     if (strcmp(request->method, "HEAD") == 0) {
@@ -237,12 +255,12 @@ static void set_signature(CURL *curl, const struct http_signature *signature)
 
 static void set_limits(CURL *curl, const struct http_client *client)
 {
-    long stall = (long)client->settings.stall_seconds;
     curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS,
                      (long)(client->settings.connect_seconds * 1000));
-    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
-    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, stall < 1 ? 1L : stall);
-    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L); /* other threads must not see its SIGALRM */
+    /* Not every server answers "Expect: 100-continue". The header cannot be taken away: libcurl
+     * 7.88 would sign the line that does so. */
+    curl_easy_setopt(curl, CURLOPT_EXPECT_100_TIMEOUT_MS, 200L);
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);       /* other threads must not see its SIGALRM */
     curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L); /* a signature is for one host */
     curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
@@ -271,24 +289,27 @@ static enum http_outcome judge(CURLcode code, const struct transfer *transfer)
     }
 }
 
-static struct curl_slist *make_headers(const struct http_request *request)
+static bool make_headers(const struct http_request *request, struct curl_slist **out)
 {
-    /* Without this libcurl waits a second for a 100 that some servers never send. */
-    struct curl_slist *list = curl_slist_append(NULL, "Expect:");
-    for (const char *const *at = request->headers; list && at && *at; at++) {
-        struct curl_slist *longer = curl_slist_append(list, *at);
+    *out = NULL;
+    for (const char *const *at = request->headers; at && *at; at++) {
+        struct curl_slist *longer = curl_slist_append(*out, *at);
         if (!longer)
-            curl_slist_free_all(list);
-        list = longer;
+            return false;
+        *out = longer;
     }
-    return list;
+    return true;
 }
 
 static void perform(struct http_client *client, CURL *curl, struct curl_slist *headers,
                     const struct http_request *request, struct http_reply *reply)
 {
     char reason[CURL_ERROR_SIZE] = "";
-    struct body_context body = {.transfer = {.request = request, .reply = reply}, .curl = curl};
+    struct body_context body = {.transfer = {.request = request,
+                                             .reply = reply,
+                                             .stall_seconds = client->settings.stall_seconds,
+                                             .moved_at = clock_seconds()},
+                                .curl = curl};
     set_limits(curl, client);
     set_method(curl, request, &body.transfer);
     set_signature(curl, request->signature);
@@ -298,6 +319,9 @@ static void perform(struct http_client *client, CURL *curl, struct curl_slist *h
     curl_easy_setopt(curl, CURLOPT_HEADERDATA, &body.transfer);
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body_with_status);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, &body);
+    curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+    curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &body.transfer);
+    curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, reason);
     CURLcode code = curl_easy_perform(curl);
     long status = 0;
@@ -305,7 +329,9 @@ static void perform(struct http_client *client, CURL *curl, struct curl_slist *h
     reply->status = (int)status;
     reply->outcome = judge(code, &body.transfer);
     snprintf(reply->failure, sizeof reply->failure, "%s",
-             code == CURLE_OK ? "" : reason[0] ? reason : curl_easy_strerror(code));
+             code == CURLE_OK ? ""
+             : reason[0]      ? reason
+                              : curl_easy_strerror(code));
 }
 
 int http_perform(struct http_client *client, const struct http_request *request,
@@ -315,8 +341,8 @@ int http_perform(struct http_client *client, const struct http_request *request,
     reply->received = 0;
     reply->status = 0;
     forget_headers(reply);
-    struct curl_slist *headers = make_headers(request);
-    struct handle *handle = headers ? take_handle(client) : NULL;
+    struct curl_slist *headers;
+    struct handle *handle = make_headers(request, &headers) ? take_handle(client) : NULL;
     if (handle) {
         perform(client, handle->curl, headers, request, reply);
         give_handle(client, handle);
@@ -340,7 +366,8 @@ void http_reply_release(struct http_reply *reply)
 
 void http_encode(struct strbuf *out, const char *text, bool keep_slash)
 {
-    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+    static const char plain[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
     for (; *text; text++) {
         if (strchr(plain, *text) || (keep_slash && *text == '/'))
             strbuf_add_char(out, *text);

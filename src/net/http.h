@@ -14,9 +14,9 @@ struct error;
 struct http_client;
 
 struct http_settings {
-    double connect_seconds;   /* until there is a connection */
-    double stall_seconds;     /* without a single byte; whole seconds, at least 1 */
-    const char *ca_bundle;    /* NULL: the system's */
+    double connect_seconds; /* until there is a connection */
+    double stall_seconds;   /* without a single byte; looked at about once a second */
+    const char *ca_bundle;  /* NULL: the system's */
 };
 
 /* Signs as AWS's Signature Version 4; libcurl does it. The caller brings x-amz-content-sha256 and
@@ -49,16 +49,16 @@ enum { HTTP_BODY_LIMIT = 16 << 20 };
 
 struct http_reply {
     enum http_outcome outcome;
-    int status;         /* 0: none came */
-    size_t received;    /* bytes in `into`, also after an interruption */
-    int64_t length;     /* Content-Length, or -1 */
-    double retry_after; /* seconds the server asked for, or 0 */
-    char etag[160];     /* with its quotes, or "" */
-    char region[32];    /* x-amz-bucket-region, or "" */
-    char date[48];      /* the server's clock, or "" */
+    int status;                       /* 0: none came */
+    size_t received;                  /* bytes in `into`, also after an interruption */
+    int64_t length;                   /* Content-Length, or -1 */
+    double retry_after;               /* seconds the server asked for, or 0 */
+    char etag[160];                   /* with its quotes, or "" */
+    char region[32];                  /* x-amz-bucket-region, or "" */
+    char date[48];                    /* the server's clock, or "" */
     int64_t range_start, range_total; /* of Content-Range, or -1 */
-    struct strbuf body; /* at most HTTP_BODY_LIMIT bytes */
-    char failure[200];  /* why there is no whole reply, in libcurl's words */
+    struct strbuf body;               /* at most HTTP_BODY_LIMIT bytes */
+    char failure[200];                /* why there is no whole reply, in libcurl's words */
 };
 
 int http_client_create(const struct http_settings *settings, struct http_client **out,
