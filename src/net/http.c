@@ -219,7 +219,7 @@ static int on_progress(void *context, curl_off_t total_in, curl_off_t in, curl_o
         transfer->moved = in + out;
         transfer->moved_at = now;
     }
-    transfer->stalled = now - transfer->moved_at > transfer->stall_seconds;
+    transfer->stalled |= now - transfer->moved_at > transfer->stall_seconds;
     return transfer->stalled;
 }
 

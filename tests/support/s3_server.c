@@ -24,7 +24,10 @@ static void start(void)
     close(in[0]);
     close(out[1]); /* in[1] stays open: when we end, so does the server */
     char line[32] = "";
-    ssize_t got = child < 0 ? -1 : read(out[0], line, sizeof line - 1);
+    size_t length = 0;
+    ssize_t got = child < 0 ? -1 : 1;
+    while (got > 0 && length < sizeof line - 1 && !strchr(line, '\n'))
+        length += (size_t)((got = read(out[0], line + length, 1)) > 0);
     close(out[0]);
     port = got > 0 ? (int)strtol(line, NULL, 10) : 0;
     if (port <= 0)

@@ -350,5 +350,6 @@ class Server(ThreadingHTTPServer):
 if __name__ == "__main__":
     server = Server(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    print(server.server_address[1], flush=True)
+    sys.stdout.write("%d\n" % server.server_address[1])
+    sys.stdout.flush()
     sys.stdin.read()
