@@ -328,10 +328,11 @@ static void perform(struct http_client *client, CURL *curl, struct curl_slist *h
     curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
     reply->status = (int)status;
     reply->outcome = judge(code, &body.transfer);
-    snprintf(reply->failure, sizeof reply->failure, "%s",
-             code == CURLE_OK ? ""
-             : reason[0]      ? reason
-                              : curl_easy_strerror(code));
+    if (body.transfer.stalled)
+        snprintf(reason, sizeof reason, "nothing came for %g s", client->settings.stall_seconds);
+    else if (code != CURLE_OK && !reason[0])
+        snprintf(reason, sizeof reason, "%s", curl_easy_strerror(code));
+    snprintf(reply->failure, sizeof reply->failure, "%s", reason);
 }
 
 int http_perform(struct http_client *client, const struct http_request *request,
