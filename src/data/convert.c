@@ -402,6 +402,10 @@ int convert_run(const struct convert_settings *settings, const struct work *work
         const struct gathered_split *splits = conversion.gathering->splits;
         status = work_run(&watched, conversion.shards[0] + conversion.shards[1],
                           splits[0].count + splits[1].count, run_job, &run, err);
+        if (status == 0) {
+            destination_sweep(conversion.destination, "train-");
+            destination_sweep(conversion.destination, "validation-");
+        }
         for (int i = 0; i < 2; i++) {
             report.pictures[i] = splits[i].count;
             report.shards[i] = conversion.shards[i];

@@ -1,5 +1,6 @@
 #include "data/destination.h"
 
+#include <dirent.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -72,4 +73,18 @@ int destination_read(const struct destination *destination, const char *name, ch
     char path[PATH_MAX];
     destination_place(destination, name, path);
     return file_read(path, SMALL_FILE_LIMIT, out, count, err);
+}
+
+void destination_sweep(struct destination *destination, const char *prefix)
+{
+    DIR *directory = opendir(destination->directory);
+    if (!directory)
+        return;
+    for (struct dirent *entry; (entry = readdir(directory));) {
+        size_t length = strlen(entry->d_name);
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0 && length > 5 &&
+            strcmp(entry->d_name + length - 5, ".part") == 0)
+            unlinkat(dirfd(directory), entry->d_name, 0);
+    }
+    closedir(directory);
 }

@@ -25,5 +25,8 @@ int destination_write(struct destination *destination, const char *name, const v
                       size_t count, struct error *err);
 int destination_read(const struct destination *destination, const char *name, char **out,
                      size_t *count, struct error *err);
+/* Takes away what runs that were killed left of files whose names start with `prefix`. Only when
+ * nobody writes such files any more. */
+void destination_sweep(struct destination *destination, const char *prefix);
 
 #endif

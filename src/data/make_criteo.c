@@ -1,12 +1,11 @@
 /* Click logs as Criteo's: clicked, 13 integers, 26 categories, comma between them, no header. A
  * hidden logistic model over the fields decides on clicks, so there is something to learn and a
  * limit to what can be learnt. */
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <unistd.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/memory.h"
 #include "base/strbuf.h"
 #include "data/destination.h"
@@ -132,7 +131,7 @@ static void forward(void *context, const struct work_state *state)
         forwarded->work->observe(forwarded->work->context, &whole);
 }
 
-static int write_waves(FILE *file, struct wave *wave, int wave_blocks, const struct work *work,
+static int write_waves(struct file_draft *file, struct wave *wave, int wave_blocks, const struct work *work,
                        uint64_t *bytes, struct error *err)
 {
     int64_t blocks = (wave->rows + BLOCK - 1) / BLOCK;
@@ -145,9 +144,8 @@ static int write_waves(FILE *file, struct wave *wave, int wave_blocks, const str
             return -1;
         for (int64_t i = 0; i < now; i++) {
             forwarded.bytes += wave->texts[i].length;
-            if (fwrite(wave->texts[i].text, 1, wave->texts[i].length, file) !=
-                wave->texts[i].length)
-                return error_set(err, ERROR_IO, "%s", strerror(errno));
+            if (file_draft_write(file, wave->texts[i].text, wave->texts[i].length, err) < 0)
+                return -1;
         }
         forwarded.done += now * BLOCK;
     }
@@ -155,8 +153,8 @@ static int write_waves(FILE *file, struct wave *wave, int wave_blocks, const str
     return 0;
 }
 
-static int write_rows(FILE *file, struct wave *wave, const struct work *work, uint64_t *bytes,
-                      struct error *err)
+static int write_rows(struct file_draft *file, struct wave *wave, const struct work *work,
+                      uint64_t *bytes, struct error *err)
 {
     int blocks = (work->threads > 0 ? work->threads : 1) * BLOCKS_PER_THREAD;
     wave->texts = memory_allocate((size_t)blocks * sizeof *wave->texts);
@@ -168,31 +166,22 @@ static int write_rows(FILE *file, struct wave *wave, const struct work *work, ui
     for (int i = 0; i < blocks; i++)
         strbuf_release(&wave->texts[i]);
     memory_free(wave->texts);
-    if (status == 0 && (fflush(file) != 0 || fsync(fileno(file)) < 0))
-        return error_set(err, ERROR_IO, "%s", strerror(errno));
     return status;
 }
 
-/* Written beside its place, and renamed when whole. */
 static int write_file(struct destination *destination, const char *name, struct wave *wave,
                       const struct work *work, uint64_t *bytes, struct error *err)
 {
-    char path[PATH_MAX], beside[PATH_MAX + 32];
+    char path[PATH_MAX];
+    struct file_draft file;
     destination_place(destination, name, path);
-    snprintf(beside, sizeof beside, "%s.%ld.part", path, (long)getpid());
-    FILE *file = fopen(beside, "w");
-    if (!file)
-        return error_set(err, ERROR_IO, "%s: %s", beside, strerror(errno));
-    int status = write_rows(file, wave, work, bytes, err);
-    if (fclose(file) != 0 && status == 0)
-        status = error_set(err, ERROR_IO, "%s", strerror(errno));
-    if (status == 0 && rename(beside, path) < 0)
-        status = error_set(err, ERROR_IO, "%s", strerror(errno));
-    if (status < 0) {
-        unlink(beside);
-        return err && err->code == ERROR_IO ? error_wrap(err, "%s", path) : -1;
+    if (file_draft_begin(path, &file, err) < 0)
+        return -1;
+    if (write_rows(&file, wave, work, bytes, err) < 0) {
+        file_draft_drop(&file);
+        return -1;
     }
-    return destination_deliver(destination, name, err);
+    return file_draft_finish(&file, err) < 0 ? -1 : destination_deliver(destination, name, err);
 }
 
 static int make_files(struct destination *destination, const struct make_settings *settings,
