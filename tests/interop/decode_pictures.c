@@ -25,8 +25,8 @@ static int put_picture(struct pictures *pictures, const char *bytes, size_t coun
     struct picture picture;
     if (pictures_decode(pictures, bytes, count, &picture, err) < 0)
         return -1;
-    int status = pictures_centre(pictures, bytes, count, size, &picture_numbers_imagenet, numbers,
-                                 err);
+    int status =
+        pictures_centre(pictures, bytes, count, size, &picture_numbers_imagenet, numbers, err);
     if (status == 0) {
         put_int(0);
         put_int(picture.width);
