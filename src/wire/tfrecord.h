@@ -27,9 +27,8 @@ struct tfrecord {
 int tfrecord_next(const char *name, const uint8_t *file, size_t count, uint64_t *offset,
                   struct tfrecord *out, struct error *err);
 /* The length in a header, checked against its sum. */
-int tfrecord_length(const char *name, uint64_t offset,
-                    const uint8_t header[TFRECORD_HEADER_BYTES], uint64_t *out,
-                    struct error *err);
+int tfrecord_length(const char *name, uint64_t offset, const uint8_t header[TFRECORD_HEADER_BYTES],
+                    uint64_t *out, struct error *err);
 
 /* Writes to a temporary name beside `path`, packed or not; the file appears under its own name,
  * flushed, only by tfrecord_writer_finish. */
