@@ -205,3 +205,18 @@ int directory_make(const char *path, struct error *err)
         return error_set(err, ERROR_IO, "%s: is not a directory", path);
     return 0;
 }
+
+int directory_of_cache(const char *below, char path[PATH_MAX], struct error *err)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    bool named = cache && cache[0] == '/'; /* the specification ignores relative ones */
+    if (!named && (!home || !home[0]))
+        return error_set(err, ERROR_IO,
+                         "no cache directory: neither XDG_CACHE_HOME nor HOME is set");
+    int length = snprintf(path, PATH_MAX, "%s%s/lockstep/%s", named ? cache : home,
+                          named ? "" : "/.cache", below);
+    if (length >= PATH_MAX)
+        return error_set(err, ERROR_IO, "the cache directory's path is longer than %d bytes",
+                         PATH_MAX);
+    return directory_make(path, err);
+}

@@ -27,5 +27,8 @@ void file_draft_drop(struct file_draft *draft);                     /* accepts a
 
 /* Like mkdir -p. */
 int directory_make(const char *path, struct error *err);
+/* Where what can be made again is kept: $XDG_CACHE_HOME or ~/.cache, then "lockstep" and `below`;
+ * made when it is not there. */
+int directory_of_cache(const char *below, char path[PATH_MAX], struct error *err);
 
 #endif

@@ -96,7 +96,7 @@ static uint64_t find_next(const struct reading *reading, uint64_t damaged)
     return reading->count;
 }
 
-static void visit_records(const struct reading *reading, struct work_counts *counts)
+static void visit_records(const struct reading *reading, bool packed, struct work_counts *counts)
 {
     struct tfrecord record;
     struct error err = {0};
@@ -112,7 +112,7 @@ static void visit_records(const struct reading *reading, struct work_counts *cou
         } else {
             visit_record(reading, &record);
         }
-        work_count(counts, 0, at - start);
+        work_count(counts, packed ? 0 : (int64_t)(at - start), at - start);
     }
 }
 
@@ -187,14 +187,15 @@ static int visit_shard(void *context, int64_t job, struct work_counts *counts, s
         surveyor_add_problem(records->surveyor, name, -1, failure.message);
         return 0;
     }
-    if (tfrecord_packing_of(reading.bytes, reading.count) != TFRECORD_PLAIN) {
+    bool packed = tfrecord_packing_of(reading.bytes, reading.count) != TFRECORD_PLAIN;
+    if (packed) {
         unpack(records->surveyor, name, reading.bytes, reading.count, &unpacked);
         reading.bytes = unpacked.bytes;
         reading.count = unpacked.count;
     }
-    visit_records(&reading, counts);
+    visit_records(&reading, packed, counts);
     memory_free(unpacked.bytes);
-    work_count(counts, (int64_t)files[shard->file].bytes, 0);
+    work_count(counts, packed ? (int64_t)files[shard->file].bytes : 0, 0);
     return 0;
 }
 

@@ -58,6 +58,54 @@ int tfrecord_length(const char *name, uint64_t offset, const uint8_t header[TFRE
     return 0;
 }
 
+static int cut_in_header(const char *name, uint64_t end, uint64_t offset, struct error *err)
+{
+    return error_set(err, ERROR_FORMAT,
+                     "%s: ends at offset %" PRIu64
+                     ", inside the header of the record at offset %" PRIu64,
+                     name, end, offset);
+}
+
+static int cut_in_record(const char *name, uint64_t end, uint64_t length, uint64_t offset,
+                         struct error *err)
+{
+    return error_set(err, ERROR_FORMAT,
+                     "%s: ends at offset %" PRIu64 ", inside the record of %" PRIu64
+                     " bytes at offset %" PRIu64,
+                     name, end, length, offset);
+}
+
+/* The frame was found to lie inside the file. */
+static int check_data(const char *name, uint64_t offset, const uint8_t *record, uint64_t length,
+                      struct tfrecord *out, struct error *err)
+{
+    const uint8_t *data = record + TFRECORD_HEADER_BYTES;
+    if (!sum_fits(data, (size_t)length, data + length))
+        return error_set(err, ERROR_FORMAT,
+                         "%s: the record of %" PRIu64 " bytes at offset %" PRIu64
+                         " is damaged (its checksum does not fit)",
+                         name, length, offset);
+    *out = (struct tfrecord){.offset = offset, .data = data, .bytes = (size_t)length};
+    return 0;
+}
+
+int tfrecord_check(const char *name, uint64_t offset, const uint8_t *record, size_t bytes,
+                   struct tfrecord *out, struct error *err)
+{
+    uint64_t length;
+    if (bytes < TFRECORD_HEADER_BYTES + TFRECORD_FOOTER_BYTES)
+        return cut_in_header(name, offset + bytes, offset, err);
+    if (tfrecord_length(name, offset, record, &length, err) < 0)
+        return -1;
+    uint64_t room = bytes - TFRECORD_HEADER_BYTES - TFRECORD_FOOTER_BYTES;
+    if (length != room)
+        return error_set(err, ERROR_FORMAT,
+                         "%s: the record at offset %" PRIu64 " has %" PRIu64 " bytes where %" PRIu64
+                         " were expected",
+                         name, offset, length, room);
+    return check_data(name, offset, record, length, out, err);
+}
+
 int tfrecord_next(const char *name, const uint8_t *file, size_t count, uint64_t *offset,
                   struct tfrecord *out, struct error *err)
 {
@@ -66,27 +114,89 @@ int tfrecord_next(const char *name, const uint8_t *file, size_t count, uint64_t 
         return 0;
     uint64_t left = start < count ? count - start : 0;
     if (left < TFRECORD_HEADER_BYTES)
-        return error_set(
-            err, ERROR_FORMAT,
-            "%s: ends at offset %zu, inside the header of the record at offset %" PRIu64, name,
-            count, start);
+        return cut_in_header(name, count, start, err);
     if (tfrecord_length(name, start, file + start, &length, err) < 0)
         return -1;
     left -= TFRECORD_HEADER_BYTES;
     if (left < TFRECORD_FOOTER_BYTES || length > left - TFRECORD_FOOTER_BYTES)
-        return error_set(err, ERROR_FORMAT,
-                         "%s: ends at offset %zu, inside the record of %" PRIu64
-                         " bytes at offset %" PRIu64,
-                         name, count, length, start);
-    const uint8_t *data = file + start + TFRECORD_HEADER_BYTES;
-    if (!sum_fits(data, (size_t)length, data + length))
-        return error_set(err, ERROR_FORMAT,
-                         "%s: the record of %" PRIu64 " bytes at offset %" PRIu64
-                         " is damaged (its checksum does not fit)",
-                         name, length, start);
-    *out = (struct tfrecord){.offset = start, .data = data, .bytes = (size_t)length};
+        return cut_in_record(name, count, length, start, err);
+    if (check_data(name, start, file + start, length, out, err) < 0)
+        return -1;
     *offset = start + TFRECORD_HEADER_BYTES + length + TFRECORD_FOOTER_BYTES;
     return 1;
+}
+
+/* What tfrecord_scan takes bytes from. */
+struct pieces {
+    piece_source *source;
+    void *context;
+    const uint8_t *at;
+    size_t left;     /* of the current piece */
+    uint64_t offset; /* in the file, of `at` */
+};
+
+/* Passes over `count` bytes, or as many as there are: into `out`, or through the checksum. Sets
+ * *taken; less than `count` at the end of the file. */
+static int pieces_take(struct pieces *pieces, uint64_t count, uint8_t *out, uint32_t *crc,
+                       uint64_t *taken, struct error *err)
+{
+    *taken = 0;
+    while (*taken < count) {
+        if (pieces->left == 0 &&
+            pieces->source(pieces->context, &pieces->at, &pieces->left, err) < 0)
+            return -1;
+        if (pieces->left == 0)
+            return 0;
+        size_t step = count - *taken < pieces->left ? (size_t)(count - *taken) : pieces->left;
+        if (out)
+            memcpy(out + *taken, pieces->at, step);
+        else
+            *crc = crc32c(*crc, pieces->at, step);
+        *taken += step;
+        pieces->at += step;
+        pieces->left -= step;
+        pieces->offset += step;
+    }
+    return 0;
+}
+
+/* Returns 1, 0 at the end of the file, -1. */
+static int scan_record(const char *name, struct pieces *pieces, uint64_t *length, bool *intact,
+                       struct error *err)
+{
+    uint8_t header[TFRECORD_HEADER_BYTES], footer[TFRECORD_FOOTER_BYTES];
+    uint64_t start = pieces->offset, taken;
+    uint32_t crc = 0;
+    if (pieces_take(pieces, sizeof header, header, NULL, &taken, err) < 0)
+        return -1;
+    if (taken == 0)
+        return 0;
+    if (taken < sizeof header)
+        return cut_in_header(name, pieces->offset, start, err);
+    if (tfrecord_length(name, start, header, length, err) < 0 ||
+        pieces_take(pieces, *length, NULL, &crc, &taken, err) < 0)
+        return -1;
+    if (taken == *length && pieces_take(pieces, sizeof footer, footer, NULL, &taken, err) < 0)
+        return -1;
+    if (pieces->offset - start - sizeof header < *length || taken < sizeof footer)
+        return cut_in_record(name, pieces->offset, *length, start, err);
+    *intact = crc32c_mask(crc) == get_u32(footer);
+    return 1;
+}
+
+int tfrecord_scan(const char *name, piece_source *source, void *source_context,
+                  tfrecord_visit *visit, void *visit_context, struct error *err)
+{
+    struct pieces pieces = {.source = source, .context = source_context};
+    for (;;) {
+        uint64_t start = pieces.offset, length;
+        bool intact = false;
+        int more = scan_record(name, &pieces, &length, &intact, err);
+        if (more <= 0)
+            return more;
+        if (visit(visit_context, start, length, intact, err) < 0)
+            return -1;
+    }
 }
 
 struct tfrecord_writer {
