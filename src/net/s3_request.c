@@ -254,7 +254,8 @@ static int tell_status(const struct s3 *s3, const char *what, const struct attem
     int told = tell_code(s3, what, state, reply, err);
     if (told != -2)
         return told;
-    if (reply->status == 404)
+    if (reply->status == 404 && state->request->key &&
+        (!state->code[0] || strcmp(state->code, "NoSuchKey") == 0))
         return error_set(err, ERROR_IO, "%s: there is no such object at %s", what, s3_endpoint(s3));
     return error_set(err, ERROR_IO, "%s: the server at %s answers with status %d%s%s%s%s", what,
                      s3_endpoint(s3), reply->status, state->code[0] ? " " : "", state->code,

@@ -34,13 +34,13 @@ expect() {
     "$tool" "$@" >"$work/out" 2>"$work/err"
     status=$?
     [ $status -eq "$wanted" ] || fail "$*: status $status, expected $wanted: $(cat "$work/err")"
-    cat "$work/out" "$work/err" | grep -qF -- "$part" ||
+    [ -z "$part" ] || cat "$work/out" "$work/err" | grep -qF -- "$part" ||
         fail "$*: '$part' is not in: $(head -c 300 "$work/err")"
 }
 
 # A server that lets a wrong secret pass would make everything below worthless.
 AWS_SECRET_ACCESS_KEY=mistaken expect 1 "the secret key is wrong" list bucket ""
-AWS_ACCESS_KEY_ID=somebody expect 1 "does not know the key" list bucket ""
+AWS_ACCESS_KEY_ID=somebody expect 1 "access key" list bucket ""
 AWS_NO_SIGN_REQUEST=true expect 1 "access denied" list bucket ""
 AWS_SESSION_TOKEN=nonsense expect 1 "token" list bucket ""
 expect 1 "there is no bucket nowhere" list nowhere ""
@@ -88,7 +88,7 @@ train() { run 0 train "$@" --steps 1 --threads 2 --quiet; }
 run 0 data make mnist "$work/mnist" --examples 640
 cp -r "$work/mnist" "$work/data/bucket/mnist"
 train mnist_custom --data mnist:s3://bucket/mnist
-run 0 data make imagenet s3://bucket/imagenet --examples 40 --shards 2 || true
+run 0 data make imagenet s3://bucket/imagenet --examples 40 --eval-examples 8 --train-shards 2 --image-size 100
 if "$LOCKSTEP" datasets | grep -q '^imagenet'; then
     train resnet50 --data imagenet:s3://bucket/imagenet --batch-size 2
 fi
