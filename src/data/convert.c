@@ -55,9 +55,8 @@ static int read_annotations(struct conversion *conversion, struct gather_setting
 {
     const struct convert_settings *settings = conversion->settings;
     int64_t count = 0;
-    if (settings->labels &&
-        annotations_read_words(settings->labels, conversion->arena, &gather->classes, &count, err) <
-            0)
+    if (settings->labels && annotations_read_words(settings->labels, conversion->arena,
+                                                   &gather->classes, &count, err) < 0)
         return -1;
     gather->class_count = (int)count;
     if (settings->validation_labels &&

@@ -36,8 +36,7 @@ void destination_close(struct destination *destination)
     memory_free(destination);
 }
 
-void destination_place(const struct destination *destination, const char *name,
-                       char path[PATH_MAX])
+void destination_place(const struct destination *destination, const char *name, char path[PATH_MAX])
 {
     snprintf(path, PATH_MAX, "%s/%s", destination->directory, name);
 }
