@@ -19,13 +19,13 @@ static const char *const packings[] = {"none", "gzip", "zlib", NULL}; /* as enum
 
 static const struct option options[] = {
     OPTION_ARGUMENT(convert_command, source, "SRC", .required = true, .value = "DIR|FILE",
-                    .aliases = "raw-data-dir local-scratch-dir",
+                    .aliases = "raw-data-dir",
                     .help =
                         "class folders (train/CLASS/*.jpg and val/CLASS/*.jpg, or CLASS/*.jpg), "
                         "a tar file, or a directory of ILSVRC2012_img_train.tar and "
                         "ILSVRC2012_img_val.tar"),
     OPTION_ARGUMENT(convert_command, target, "DST", .required = true, .value = "DIR",
-                    .aliases = "output-directory",
+                    .aliases = "output-directory local-scratch-dir",
                     .help = "directory for train-*-of-* and validation-*-of-*; made if need be"),
     OPTION_SECTION("Pictures"),
     OPTION_INT(convert_command, resize, "resize", .letter = 'r', .value = "PIXELS", .initial = "0",
@@ -63,9 +63,8 @@ static const struct option options[] = {
     DATA_JSON_OPTION(convert_command),
     OPTION_REFUSED("train-directory", .value = "DIR", .aliases = "validation-directory",
                    .help = "write SRC, the directory above both"),
-    OPTION_REFUSED("gcs-upload", .accepts = "false 0",
-                   .aliases = "nogcs-upload project gcs-output-path",
-                   .help = "shards are written to DST only"),
+    OPTION_REFUSED("gcs-upload", .accepts = "false 0", .help = "shards are written to DST only"),
+    OPTION_REFUSED("gcs-output-path", .value = "PATH", .help = "shards are written to DST only"),
     OPTION_REFUSED("imagenet-username", .value = "NAME", .aliases = "imagenet-access-key",
                    .help = "this program downloads nothing: give it the tar files"),
     OPTION_END};

@@ -402,6 +402,7 @@ int convert_run(const struct convert_settings *settings, const struct work *work
         status = work_run(&watched, conversion.shards[0] + conversion.shards[1],
                           splits[0].count + splits[1].count, run_job, &run, err);
         if (status == 0) {
+            destination_sweep(conversion.destination, CONVERT_MANIFEST);
             destination_sweep(conversion.destination, "train-");
             destination_sweep(conversion.destination, "validation-");
         }
