@@ -88,14 +88,25 @@ $(BUILD)/examples/%.so: examples/%.c include/lockstep/model.h
 	@mkdir -p $(@D)
 	$(CC) -std=c17 -O2 -g -Wall -Wextra $(if $(DEV),-Werror) -Iinclude -fPIC -fvisibility=hidden \
 	    -shared -o $@ $<
-$(BUILD)/bench/primitives: $(patsubst %.c,$(BUILD)/%.o,$(filter-out %_input.c,$(wildcard bench/*.c)))
+$(BUILD)/bench/primitives: $(patsubst %.c,$(BUILD)/%.o,$(filter-out %_input.c %_scan.c %_pictures.c,\
+                           $(wildcard bench/*.c)))
 	$(CC) $(LDFLAGS) -o $@ $^ -ldnnl -lm
 $(BUILD)/bench/%_input: $(BUILD)/bench/%_input.o $(OBJECTS)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+$(BUILD)/bench/%_scan: $(BUILD)/bench/%_scan.o $(OBJECTS)
+	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+$(BUILD)/bench/%.so: bench/%.c include/lockstep/model.h
+	@mkdir -p $(@D)
+	$(CC) -std=c17 -O2 -Iinclude -fPIC -fvisibility=hidden -shared -o $@ $<
 bench: all $(BUILD)/bench/primitives
 	@bench/setup-peers
 	@bench/run $(BENCH_FLAGS) $(subst $(comma), ,$(BENCH))
-.PHONY: bench
+# BENCH=pictures,scan,rows,wide_deep,overlap picks some.
+INPUT_BENCHES := $(addprefix $(BUILD)/bench/,primitives jpeg_input csv_input tfrecord_scan tiny_pictures.so)
+bench-input: all $(INPUT_BENCHES)
+	@bench/setup-peers
+	@bench/run-input $(BENCH_FLAGS) $(subst $(comma), ,$(BENCH))
+.PHONY: bench bench-input
 
 # ---- fuzz: each fuzz/fuzz_NAME.c for FUZZ_SECONDS on its corpus; what it finds stays in build/ ----
 FUZZ_SECONDS ?= 10
