@@ -1,6 +1,7 @@
 # make            build               make check                     build and run the C tests
 # make DEV=1      warnings fatal      make SAN=address,undefined     a second build beside the first
 # make test       what ./test runs    make bench                     us and the peers, alternated
+# make interop    with real others    make long                      what takes hours
 # make fuzz       short fuzzing       make fresh                     ./run and ./test on a bare Debian 12
 NAME     := lockstep
 VERSION  := 0.1.0
@@ -17,7 +18,7 @@ CFLAGS   += -std=c17 $(OPT) -g -fPIC -fopenmp -ffp-contract=fast -fno-math-errno
 CFLAGS   += $(if $(DEV),-Werror) \
             $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 LDFLAGS  += -fopenmp -Wl,--as-needed $(if $(SAN),-fsanitize=$(SAN))
-LDLIBS   += -ldnnl -ljansson -lz -lm -ldl -lpthread
+LDLIBS   += -ldnnl -ljansson -ljpeg -lpng16 -lz -lcurl -lcrypto -lm -ldl -lpthread
 
 SOURCES  := $(filter-out src/cli/%,$(wildcard src/*/*.c src/*/*/*.c))
 CLI      := $(filter-out src/cli/main.c,$(wildcard src/cli/*.c))
@@ -35,6 +36,9 @@ $(BUILD)/liblockstep.so: $(OBJECTS)
 	$(CC) $(LDFLAGS) -shared -Wl,-soname,liblockstep.so.0 -o $@ $^ $(LDLIBS)
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(SUPPORT) $(CLI_OBJECTS) $(OBJECTS)
 	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ -lcmocka $(LDLIBS)
+# Programs whose output a script of the interop tier compares with another program's.
+$(BUILD)/tests/interop/%: $(BUILD)/tests/interop/%.o $(OBJECTS)
+	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 $(BUILD)/%.o: %.c | lists
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
@@ -98,7 +102,7 @@ FUZZ_SECONDS ?= 10
 # Clang brings the fuzzer; no OpenMP, whose runtime the sanitizers do not know.
 FUZZ_FLAGS := -std=c17 -O1 -g -MMD -MP -fsanitize=fuzzer-no-link,address,undefined \
             -fno-sanitize-recover=all -Wall -Wno-unknown-pragmas $(if $(DEV),-Werror)
-FUZZ_OBJECTS := $(patsubst %.c,build/fuzz/%.o,$(filter src/base/% src/tensor/% src/wire/% src/data/% \
+FUZZ_OBJECTS := $(patsubst %.c,build/fuzz/%.o,$(filter src/base/% src/tensor/% src/wire/% src/net/% src/data/% \
             src/store/safetensors.c,$(SOURCES)))
 FUZZERS  := $(patsubst fuzz/%.c,build/fuzz/%,$(wildcard fuzz/fuzz_*.c))
 
@@ -106,18 +110,24 @@ build/fuzz/%.o: %.c | lists
 	@mkdir -p $(@D)
 	clang $(CPPFLAGS) $(FUZZ_FLAGS) -c -o $@ $<
 build/fuzz/fuzz_%: build/fuzz/fuzz/fuzz_%.o $(FUZZ_OBJECTS)
-	clang -fsanitize=fuzzer,address,undefined -o $@ $^ -ljansson -lz -lm -lpthread
+	clang -fsanitize=fuzzer,address,undefined -o $@ $^ -ljansson -ljpeg -lpng16 -lz -lcurl -lcrypto -lm -lpthread
 fuzz: $(FUZZERS)
-	@passed=0; failed=0; for fuzzer in $(FUZZERS); do \
-	    name=$${fuzzer##*/fuzz_}; found=build/fuzz/found/$$name; mkdir -p $$found; \
-	    if $$fuzzer -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 \
-	        -print_final_stats=1 -artifact_prefix=$$found- $$found fuzz/corpus/$$name \
-	        >$$found.log 2>&1; \
-	    then passed=$$((passed + 1)); echo "ok    $$name ($(FUZZ_SECONDS) s," \
-	        "$$(sed -n 's/^stat::number_of_executed_units: *//p' $$found.log) runs)"; \
-	    else failed=$$((failed + 1)); echo "FAIL  $$name"; tail -n 50 $$found.log; fi; \
-	done; echo "$$passed passed, $$failed failed"; [ $$failed -eq 0 ]
+	@tools/fuzz $(FUZZ_SECONDS) $(FUZZERS)
 .PHONY: fuzz
+
+# ---- interop: what others made and read, with packages from PyPI, npm and Go ----
+interop: all
+	@tools/install-packages packages-interop.txt
+	@tests/interop/run
+.PHONY: interop
+
+# ---- long: hours ----
+long:
+	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600
+	@tests/accuracy/criteo
+	@tests/accuracy/imagenette
+	@$(MAKE) --no-print-directory fresh
+.PHONY: long
 
 # ---- install: the program, the library with its headers and pkg-config file, manual, completion ----
 $(BUILD)/lockstep.pc: FORCE

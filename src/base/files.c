@@ -103,19 +103,6 @@ static int write_in_place(const char *path, const void *data, size_t bytes, stru
     return status;
 }
 
-static int write_flushed(const char *path, const void *data, size_t bytes, struct error *err)
-{
-    int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (file < 0)
-        return fail(path, err);
-    int status = write_all(file, path, data, bytes, err);
-    if (status == 0 && fsync(file) < 0)
-        status = fail(path, err);
-    if (close(file) < 0 && status == 0)
-        status = fail(path, err);
-    return status;
-}
-
 /* A rename survives a power cut only once its directory is on the disk. */
 static int flush_directory_of(const char *path, struct error *err)
 {
@@ -132,33 +119,68 @@ static int flush_directory_of(const char *path, struct error *err)
     return status;
 }
 
+int file_draft_begin(const char *path, struct file_draft *out, struct error *err)
+{
+    struct stat info;
+    bool exists = stat(path, &info) == 0;
+    out->descriptor = -1;
+    if (exists && !S_ISREG(info.st_mode))
+        return error_set(err, ERROR_IO, "%s: is a directory or a device", path);
+    /* What a link points at is replaced, not the link. */
+    if (!exists || !realpath(path, out->target)) {
+        if (strlen(path) >= sizeof out->target)
+            return error_set(err, ERROR_IO, "%s: %s", path, strerror(ENAMETOOLONG));
+        snprintf(out->target, sizeof out->target, "%s", path);
+    }
+    snprintf(out->beside, sizeof out->beside, "%s.%ld.part", out->target, (long)getpid());
+    unlink(out->beside); /* left by a process of the same number that was killed */
+    out->descriptor = open(out->beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    return out->descriptor < 0 ? fail(out->beside, err) : 0;
+}
+
+int file_draft_write(struct file_draft *draft, const void *data, size_t bytes, struct error *err)
+{
+    return write_all(draft->descriptor, draft->beside, data, bytes, err);
+}
+
+int file_draft_finish(struct file_draft *draft, struct error *err)
+{
+    int status = fsync(draft->descriptor) < 0 ? fail(draft->beside, err) : 0;
+    if (close(draft->descriptor) < 0 && status == 0)
+        status = fail(draft->beside, err);
+    draft->descriptor = -1;
+    if (status == 0 && rename(draft->beside, draft->target) < 0)
+        status = fail(draft->target, err);
+    if (status < 0)
+        unlink(draft->beside);
+    return status < 0 ? -1 : flush_directory_of(draft->target, err);
+}
+
+void file_draft_drop(struct file_draft *draft)
+{
+    if (draft->descriptor < 0)
+        return;
+    close(draft->descriptor);
+    unlink(draft->beside);
+    draft->descriptor = -1;
+}
+
 int file_write_atomic(const char *path, const void *data, size_t bytes, struct error *err)
 {
-    char target[PATH_MAX], beside[PATH_MAX + 32];
+    struct file_draft draft;
     struct stat info;
     bool exists = stat(path, &info) == 0;
     if (exists && S_ISDIR(info.st_mode))
         return error_set(err, ERROR_IO, "%s: is a directory", path);
     if (exists && !S_ISREG(info.st_mode))
         return write_in_place(path, data, bytes, err);
-    /* What a link points at is replaced, not the link. */
-    if (!exists || !realpath(path, target)) {
-        if (strlen(path) >= sizeof target)
-            return error_set(err, ERROR_IO, "%s: %s", path, strerror(ENAMETOOLONG));
-        snprintf(target, sizeof target, "%s", path);
-    }
-    snprintf(beside, sizeof beside, "%s.%ld.part", target, (long)getpid());
-    unlink(beside); /* left by a process of the same number that was killed */
-    if (write_flushed(beside, data, bytes, err) < 0) {
-        unlink(beside);
+    if (file_draft_begin(path, &draft, err) < 0)
+        return -1;
+    if (file_draft_write(&draft, data, bytes, err) < 0) {
+        file_draft_drop(&draft);
         return -1;
     }
-    if (rename(beside, target) < 0) {
-        fail(target, err);
-        unlink(beside);
-        return -1;
-    }
-    return flush_directory_of(target, err);
+    return file_draft_finish(&draft, err);
 }
 
 int directory_make(const char *path, struct error *err)
@@ -182,4 +204,19 @@ int directory_make(const char *path, struct error *err)
     if (!S_ISDIR(info.st_mode))
         return error_set(err, ERROR_IO, "%s: is not a directory", path);
     return 0;
+}
+
+int directory_of_cache(const char *below, char path[PATH_MAX], struct error *err)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    bool named = cache && cache[0] == '/'; /* the specification ignores relative ones */
+    if (!named && (!home || !home[0]))
+        return error_set(err, ERROR_IO,
+                         "no cache directory: neither XDG_CACHE_HOME nor HOME is set");
+    int length = snprintf(path, PATH_MAX, "%s%s/lockstep/%s", named ? cache : home,
+                          named ? "" : "/.cache", below);
+    if (length >= PATH_MAX)
+        return error_set(err, ERROR_IO, "the cache directory's path is longer than %d bytes",
+                         PATH_MAX);
+    return directory_make(path, err);
 }

@@ -2,6 +2,7 @@
 #ifndef BASE_FILES_H
 #define BASE_FILES_H
 
+#include <limits.h>
 #include <stddef.h>
 
 struct error;
@@ -13,7 +14,21 @@ int file_read(const char *path, size_t limit, char **out, size_t *bytes, struct 
 /* Writes beside the target, flushes, and renames: `path` holds the old bytes or all the new. */
 int file_write_atomic(const char *path, const void *data, size_t bytes, struct error *err);
 
+/* The same for what comes in pieces. The target keeps its old bytes until file_draft_finish; a
+ * draft that was begun must be finished or dropped. */
+struct file_draft {
+    int descriptor; /* -1 when there is none */
+    char target[PATH_MAX], beside[PATH_MAX + 32];
+};
+int file_draft_begin(const char *path, struct file_draft *out, struct error *err);
+int file_draft_write(struct file_draft *draft, const void *data, size_t bytes, struct error *err);
+int file_draft_finish(struct file_draft *draft, struct error *err); /* drops it when it fails */
+void file_draft_drop(struct file_draft *draft);                     /* accepts a finished one */
+
 /* Like mkdir -p. */
 int directory_make(const char *path, struct error *err);
+/* Where what can be made again is kept: $XDG_CACHE_HOME or ~/.cache, then "lockstep" and `below`;
+ * made when it is not there. */
+int directory_of_cache(const char *below, char path[PATH_MAX], struct error *err);
 
 #endif

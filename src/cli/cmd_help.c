@@ -5,7 +5,7 @@
 #include "cli/pages.h"
 
 struct help_settings {
-    const char *command, *completion;
+    const char *command, *part, *completion;
     bool manual, compatibility;
 };
 
@@ -20,6 +20,8 @@ static const char *const shells[] = {"bash", NULL};
 static const struct option options[] = {
     OPTION_ARGUMENT(help_settings, command, "COMMAND", .choice_at = command_name,
                     .help = "what to explain; without it, an overview"),
+    OPTION_ARGUMENT(help_settings, part, "PART",
+                    .help = "of a command that is a group, such as data: which part of it"),
     OPTION_SECTION("Other forms"),
     OPTION_FLAG(help_settings, manual, "man", .help = "print the manual page, in roff"),
     OPTION_CHOICE(help_settings, completion, "completion", .value = "SHELL", .choices = shells,
@@ -29,11 +31,25 @@ static const struct option options[] = {
                         "training programs"),
     OPTION_END};
 
+static int find_command(const struct help_settings *wanted, const struct command **out,
+                        struct error *err)
+{
+    char name[64];
+    *out = wanted->command ? command_find(wanted->command) : NULL;
+    if (!wanted->part)
+        return 0;
+    snprintf(name, sizeof name, "%s %s", wanted->command, wanted->part);
+    *out = command_find(name);
+    return *out ? 0 : error_set(err, ERROR_USAGE, "there is no command '%s'", name);
+}
+
 static int run(struct options *parsed, void *settings, struct error *err)
 {
     (void)parsed;
     const struct help_settings *wanted = settings;
-    const struct command *command = wanted->command ? command_find(wanted->command) : NULL;
+    const struct command *command;
+    if (find_command(wanted, &command, err) < 0)
+        return -1;
     struct strbuf page;
     strbuf_init(&page);
     if (wanted->completion)

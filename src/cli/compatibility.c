@@ -60,12 +60,12 @@ static void add_spelling(struct strbuf *out, int place, const struct option *row
                          const struct spelling *spelling)
 {
     for (int i = 0; i < place; i++)
-        if (treats_alike(command_in_order(i), row, spelling))
+        if (treats_alike(command_that_runs(i), row, spelling))
             return;
     strbuf_addf(out, "| `%s%.*s` | %s", spelling->variable ? "$" : "--", (int)spelling->length,
-                spelling->word, command_in_order(place)->name);
+                spelling->word, command_that_runs(place)->name);
     const struct command *command;
-    for (int i = place + 1; (command = command_in_order(i)); i++)
+    for (int i = place + 1; (command = command_that_runs(i)); i++)
         if (treats_alike(command, row, spelling))
             strbuf_addf(out, ", %s", command->name);
     strbuf_add(out, " | ");
@@ -90,7 +90,7 @@ void compatibility_page(struct strbuf *out)
                     "Made by `lockstep help --compatibility`; `make golden` writes it.\n\n"
                     "| spelling | command | here |\n| --- | --- | --- |\n");
     const struct command *command;
-    for (int i = 0; (command = command_in_order(i)); i++)
+    for (int i = 0; (command = command_that_runs(i)); i++)
         for (const struct option *row = command->options; row->type != OPTION_IS_END; row++) {
             if (row->type == OPTION_IS_REFUSED)
                 add_list(out, i, row, row->name, false);

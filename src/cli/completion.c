@@ -34,9 +34,15 @@ static void add_value_rule(struct strbuf *out, const struct option *row)
     strbuf_addf(out, "' files=%s", directory ? "-d" : file ? "-f" : "");
 }
 
+static void add_names(struct strbuf *out, const struct command *const *list)
+{
+    for (const struct command *const *command = list; *command; command++)
+        strbuf_addf(out, "%s%s", command == list ? "" : " ", command_word(*command));
+}
+
 static void add_command(struct strbuf *out, const struct command *command)
 {
-    strbuf_addf(out, "    %s)\n        case $previous in\n", command->name);
+    strbuf_addf(out, "    %s)\n        case $previous in\n", command_word(command));
     for (const struct option *row = command->options; row->type != OPTION_IS_END; row++) {
         if (row->type == OPTION_IS_SECTION || row->type == OPTION_IS_ARGUMENT ||
             row->type == OPTION_IS_REFUSED || !option_takes_value(row))
@@ -64,6 +70,17 @@ static void add_command(struct strbuf *out, const struct command *command)
     strbuf_add(out, "            esac ;;\n        esac ;;\n");
 }
 
+static void add_group(struct strbuf *out, const struct command *group)
+{
+    strbuf_addf(out, "    %s)\n    if [ \"$COMP_CWORD\" -eq 2 ]; then\n        words='",
+                group->name);
+    add_names(out, group->parts);
+    strbuf_add(out, "'\n    else\n    case ${COMP_WORDS[2]} in\n");
+    for (const struct command *const *part = group->parts; *part; part++)
+        add_command(out, *part);
+    strbuf_add(out, "    esac\n    fi ;;\n");
+}
+
 void completion_bash(struct strbuf *out)
 {
     strbuf_add(out,
@@ -78,11 +95,14 @@ void completion_bash(struct strbuf *out)
                "        previous=${COMP_WORDS[COMP_CWORD-2]}\n"
                "    fi\n"
                "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        words='");
-    for (const struct command *const *command = command_list(); *command; command++)
-        strbuf_addf(out, "%s%s", command == command_list() ? "" : " ", (*command)->name);
+    add_names(out, command_list());
     strbuf_add(out, "'\n    else\n    case ${COMP_WORDS[1]} in\n");
-    for (const struct command *const *command = command_list(); *command; command++)
-        add_command(out, *command);
+    for (const struct command *const *command = command_list(); *command; command++) {
+        if ((*command)->parts)
+            add_group(out, *command);
+        else
+            add_command(out, *command);
+    }
     strbuf_add(out, "    esac\n    fi\n"
                     "    COMPREPLY=($(compgen -W \"$words\" $files -- \"$current\"))\n"
                     "}\ncomplete -o filenames -o bashdefault -F _lockstep lockstep\n");

@@ -25,12 +25,29 @@ const struct command *const *command_list(void)
     return commands;
 }
 
+const char *command_word(const struct command *command)
+{
+    const char *blank = strrchr(command->name, ' ');
+    return blank ? blank + 1 : command->name;
+}
+
+static const struct command *find_among(const struct command *const *list, const char *word)
+{
+    for (; *list; list++)
+        if (strcmp(command_word(*list), word) == 0)
+            return *list;
+    return NULL;
+}
+
 const struct command *command_find(const char *name)
 {
-    for (const struct command *const *command = commands; *command; command++)
-        if (strcmp((*command)->name, name) == 0)
-            return *command;
-    return NULL;
+    char group[32];
+    const char *blank = strchr(name, ' ');
+    if (!blank)
+        return find_among(commands, name);
+    snprintf(group, sizeof group, "%.*s", (int)(blank - name), name);
+    const struct command *found = find_among(commands, group);
+    return found && found->parts ? find_among(found->parts, blank + 1) : NULL;
 }
 
 static bool comes_before(int a, int b)
@@ -47,6 +64,19 @@ const struct command *command_in_order(int place)
             before += comes_before(j, i);
         if (before == place)
             return commands[i];
+    }
+    return NULL;
+}
+
+const struct command *command_that_runs(int place)
+{
+    const struct command *command;
+    for (int i = 0; (command = command_in_order(i)); i++) {
+        if (!command->parts && place-- == 0)
+            return command;
+        for (int part = 0; command->parts && command->parts[part]; part++)
+            if (place-- == 0)
+                return command->parts[part];
     }
     return NULL;
 }
@@ -70,18 +100,20 @@ static int report(const char *command, const struct error *err)
     return err->code == ERROR_CANCELLED ? STATUS_INTERRUPTED : STATUS_FAILED;
 }
 
-static int unknown_command(const char *name)
+static int unknown_command(const struct command *group, const char *name)
 {
     struct nearest nearest;
     struct error err;
     nearest_start(&nearest, name);
-    for (const struct command *const *command = commands; *command; command++)
-        nearest_offer(&nearest, (*command)->name);
+    for (const struct command *const *command = group ? group->parts : commands; *command;
+         command++)
+        nearest_offer(&nearest, command_word(*command));
     if (nearest.best)
         error_set(&err, ERROR_USAGE, "unknown command '%s': did you mean %s?", name, nearest.best);
     else
-        error_set(&err, ERROR_USAGE, "unknown command '%s': `lockstep help` lists them", name);
-    return report(NULL, &err);
+        error_set(&err, ERROR_USAGE, "unknown command '%s': `lockstep help%s%s` lists them", name,
+                  group ? " " : "", group ? group->name : "");
+    return report(group ? group->name : NULL, &err);
 }
 
 static int show_help(const struct command *command, struct error *err)
@@ -113,35 +145,63 @@ static int finish_output(int status, struct error *err)
     return status;
 }
 
-static int no_command(void)
+/* Nothing was asked for: what there is, to where errors go. */
+static int show_choice(const struct command *group)
 {
     struct strbuf page;
     strbuf_init(&page);
-    help_overview(&page);
+    if (group)
+        help_command(group, &page);
+    else
+        help_overview(&page);
     fputs(page.text, stderr);
     strbuf_release(&page);
     return STATUS_USAGE;
 }
 
-int cli_main(int argc, char **argv)
+static int run_and_report(const struct command *command, int argc, char **argv)
 {
-    if (argc < 2)
-        return no_command();
-    const char *name = argv[1];
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
-        name = "help";
-    else if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
-        name = "version";
-    const struct command *command = command_find(name);
-    if (!command)
-        return unknown_command(name);
     log_set_sink(print_log_line, NULL);
     struct error err = {0};
     void *settings = memory_allocate(command->settings_size);
-    int status = settings ? run_command(command, argc - 2, argv + 2, settings, &err)
+    int status = settings ? run_command(command, argc, argv, settings, &err)
                           : error_set(&err, ERROR_MEMORY, "no memory for the settings");
     memory_free(settings);
     status = finish_output(status, &err);
     log_set_sink(NULL, NULL);
     return status < 0 ? report(command->name, &err) : status;
+}
+
+static bool asks_for_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+static int run_part(const struct command *group, int argc, char **argv)
+{
+    if (argc == 0)
+        return show_choice(group);
+    if (asks_for_help(argv[0])) {
+        struct error err = {0};
+        int status = finish_output(show_help(group, &err), &err);
+        return status < 0 ? report(NULL, &err) : status;
+    }
+    const struct command *part = find_among(group->parts, argv[0]);
+    return part ? run_and_report(part, argc - 1, argv + 1) : unknown_command(group, argv[0]);
+}
+
+int cli_main(int argc, char **argv)
+{
+    if (argc < 2)
+        return show_choice(NULL);
+    const char *name = argv[1];
+    if (asks_for_help(name))
+        name = "help";
+    else if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
+        name = "version";
+    const struct command *command = find_among(commands, name);
+    if (!command)
+        return unknown_command(NULL, name);
+    return command->parts ? run_part(command, argc - 2, argv + 2)
+                          : run_and_report(command, argc - 2, argv + 2);
 }

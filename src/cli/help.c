@@ -155,9 +155,25 @@ static void add_examples(struct strbuf *out, const char *examples)
         strbuf_addf(out, "  %.*s\n", (int)strcspn(line, "\n"), line);
 }
 
+static void add_parts(struct strbuf *out, const struct command *group)
+{
+    strbuf_addf(out, "Usage: lockstep %s COMMAND [OPTIONS]\n\n", group->name);
+    add_paragraphs(out, group->description);
+    strbuf_add(out, "Commands:\n");
+    for (const struct command *const *part = group->parts; *part; part++)
+        strbuf_addf(out, "  %-10s  %s\n", command_word(*part), (*part)->summary);
+    strbuf_addf(out, "\n`lockstep help %s COMMAND` explains one of them.\n", group->name);
+}
+
 void help_command(const struct command *command, struct strbuf *out)
 {
     strbuf_addf(out, "lockstep %s: %s\n\n", command->name, command->summary);
+    if (command->parts) {
+        add_parts(out, command);
+        if (command->examples)
+            add_examples(out, command->examples);
+        return;
+    }
     add_usage(out, command);
     add_paragraphs(out, command->description);
     add_options(out, command->options);

@@ -53,7 +53,8 @@ int pictures_sample(struct pictures *pictures, const void *bytes, size_t count, 
 int pictures_centre(struct pictures *pictures, const void *bytes, size_t count, int size,
                     const struct picture_numbers *numbers, float *out, struct error *err);
 
-/* For `data convert` and contact sheets. Bilinear; `out->pixels` is the caller's. */
+/* For `data convert` and contact sheets. Bilinear, and when shrinking as wide as needed for every
+ * pixel to count (as Pillow's); `out->pixels` is the caller's. */
 int picture_resize(const struct picture *in, int width, int height, struct picture *out,
                    struct error *err);
 /* *out is the caller's, to be given to memory_free. quality: 1 .. 100. */

@@ -36,7 +36,8 @@ bool feature_bytes(const struct feature *feature, int64_t index, const uint8_t *
 bool feature_int64(const struct feature *feature, int64_t index, int64_t *out);
 bool feature_float(const struct feature *feature, int64_t index, float *out);
 
-/* A message under construction. The parts go into `out` in the order of the calls. */
+/* A message under construction, alone in `out` (example_begin clears it). The parts go into it in
+ * the order of the calls; a failed allocation stays in the strbuf. */
 void example_begin(struct strbuf *out);
 void example_add_bytes(struct strbuf *out, const char *name, const void *bytes, size_t count);
 void example_add_int64(struct strbuf *out, const char *name, const int64_t *values, int count);

@@ -14,5 +14,8 @@ bool gzip_recognize(const void *bytes, size_t count);
  * `limit` bytes. */
 int gzip_unpack(const char *name, const void *bytes, size_t count, size_t limit, char **out,
                 size_t *out_bytes, struct error *err);
+/* Packs into one member without a time or a name: the same bytes each time. `*out` is the
+ * caller's (memory_free). */
+int gzip_pack(const void *bytes, size_t count, char **out, size_t *out_bytes, struct error *err);
 
 #endif

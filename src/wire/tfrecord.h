@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "wire/unpack.h"
+
 struct error;
 
 enum { TFRECORD_HEADER_BYTES = 12, TFRECORD_FOOTER_BYTES = 4 };
@@ -26,10 +28,20 @@ struct tfrecord {
  * Returns 1, 0 at the end of the file, -1 with file name, record's offset and what is wrong. */
 int tfrecord_next(const char *name, const uint8_t *file, size_t count, uint64_t *offset,
                   struct tfrecord *out, struct error *err);
+/* The same for a record that stands alone in `bytes` bytes, header and footer included, and came
+ * from `offset`. */
+int tfrecord_check(const char *name, uint64_t offset, const uint8_t *record, size_t bytes,
+                   struct tfrecord *out, struct error *err);
+/* Walks through a file that comes in pieces and checks all sums. `visit` gets each record's place
+ * and length, and whether its data fits its sum: a record whose data is damaged does not end the
+ * walk, one whose length is damaged or cut off does, since nothing behind it can be found. */
+typedef int tfrecord_visit(void *context, uint64_t offset, uint64_t bytes, bool intact,
+                           struct error *err);
+int tfrecord_scan(const char *name, piece_source *source, void *source_context,
+                  tfrecord_visit *visit, void *visit_context, struct error *err);
 /* The length in a header, checked against its sum. */
-int tfrecord_length(const char *name, uint64_t offset,
-                    const uint8_t header[TFRECORD_HEADER_BYTES], uint64_t *out,
-                    struct error *err);
+int tfrecord_length(const char *name, uint64_t offset, const uint8_t header[TFRECORD_HEADER_BYTES],
+                    uint64_t *out, struct error *err);
 
 /* Writes to a temporary name beside `path`, packed or not; the file appears under its own name,
  * flushed, only by tfrecord_writer_finish. */
