@@ -164,6 +164,14 @@ static int parse_numerics(const struct row_parser *parser, const struct csv_row 
     return 0;
 }
 
+/* Of eight characters, or of none: chosen by masks and not by a branch, since which is chance and
+ * a branch that is guessed wrong costs more than the hash. */
+static inline uint64_t word_or_empty(uint64_t word, size_t length, uint64_t empty)
+{
+    uint64_t all = UINT64_C(0) - (uint64_t)(length >> 3);
+    return (fingerprint64_of_word(word) & all) | (empty & ~all);
+}
+
 static int parse_categories(const struct row_parser *parser, const struct csv_row *row,
                             const char *end, int64_t *category, struct error *err)
 {
@@ -174,11 +182,9 @@ static int parse_categories(const struct row_parser *parser, const struct csv_ro
         const char *text = row->start + row->bounds[column];
         size_t length = row->bounds[column + 1] - row->bounds[column] - 1;
         uint64_t word;
-        /* Eight plain characters or none: chosen without a branch, since which is chance. */
         if ((length & ~(size_t)8) == 0 && take_word(text, end, &word) &&
             ((length == 0) | is_plain(text[0], text[7], trim))) {
-            uint64_t hash = fingerprint64_of_word(word);
-            category[i] = (int64_t)(length == 8 ? hash : parser->empty_fingerprint);
+            category[i] = (int64_t)word_or_empty(word, length, parser->empty_fingerprint);
             continue;
         }
         if (field_text(row, column, trim, &scratch, &text, &length, err) < 0)
