@@ -8,6 +8,7 @@ import argparse
 import glob
 import json
 import os
+import resource
 import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -49,6 +50,11 @@ def dataset(args):
     return data.with_options(options)
 
 
+def processor_seconds():
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directory")
@@ -63,12 +69,15 @@ def main():
     end = time.monotonic() + args.seconds / 2
     while time.monotonic() < end:
         next(batches)
+    before = processor_seconds()
     count, start = 0, time.monotonic()
     while time.monotonic() < start + args.seconds:
         next(batches)
         count += args.batch
     took = time.monotonic() - start
-    print(json.dumps({"pictures_per_second": round(count / took, 1), "threads": args.threads,
+    spent = (processor_seconds() - before) / count
+    print(json.dumps({"pictures_per_second": round(count / took, 1),
+                      "processor_ms_per_picture": round(spent * 1000, 4), "threads": args.threads,
                       "pictures": count, "tensorflow": tf.__version__}))
 
 

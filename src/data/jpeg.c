@@ -190,7 +190,8 @@ static void read_cmyk_rows(struct jpeg_decoder *decoder, uint8_t *out, size_t st
 {
     JSAMPROW row = decoder->row.data;
     for (int y = 0; y < rows; y++, out += stride) {
-        jpeg_read_scanlines(&decoder->info, &row, 1);
+        if (jpeg_read_scanlines(&decoder->info, &row, 1) == 0)
+            ERREXIT(&decoder->info, JERR_TOO_LITTLE_DATA);
         convert_cmyk(row, (int)decoder->info.output_width, decoder->info.saw_Adobe_marker, out);
     }
 }
@@ -203,12 +204,19 @@ static void read_rgb_rows(struct jpeg_decoder *decoder, uint8_t *out, size_t str
         int wanted = rows - y < AT_ONCE ? rows - y : AT_ONCE;
         for (int i = 0; i < wanted; i++)
             lines[i] = out + (size_t)(y + i) * stride;
-        y += (int)jpeg_read_scanlines(&decoder->info, lines, (JDIMENSION)wanted);
+        int got = (int)jpeg_read_scanlines(&decoder->info, lines, (JDIMENSION)wanted);
+        if (got == 0)
+            ERREXIT(&decoder->info, JERR_TOO_LITTLE_DATA);
+        y += got;
     }
 }
 
 static void set_up(struct jpeg_decompress_struct *info, const struct jpeg_request *request)
 {
+    /* The last picture's, long freed: libjpeg-turbo 2.1 makes none when it upsamples and converts
+     * in one step, and jpeg_skip_scanlines would write into the old one. */
+    info->cconvert = NULL;
+    info->cquantize = NULL;
     bool inks = info->jpeg_color_space == JCS_CMYK || info->jpeg_color_space == JCS_YCCK;
     info->out_color_space = inks ? JCS_CMYK : JCS_RGB;
     info->dct_method = JDCT_IFAST; /* TensorFlow's default */

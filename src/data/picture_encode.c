@@ -65,7 +65,7 @@ static void blend_columns(const float *in, const struct filter *filters, int wid
             const float *first = in + 3 * (ptrdiff_t)filters[x].first + c;
             float sum = 0.5f;
             for (int k = 0; k < filters[x].count; k++)
-                sum += filters[x].weights[k] * first[3 * k];
+                sum += filters[x].weights[k] * first[3 * (ptrdiff_t)k];
             out[3 * x + c] = (uint8_t)fminf(255, sum);
         }
 }

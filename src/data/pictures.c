@@ -144,7 +144,7 @@ int pictures_decode(struct pictures *pictures, const void *bytes, size_t count, 
                     struct error *err)
 {
     struct worker *worker;
-    struct picture_info info;
+    struct picture_info info = {0};
     struct pixels pixels;
     if (worker_take(pictures, &worker, err) < 0)
         return -1;
@@ -236,7 +236,7 @@ static int sample_with(struct worker *worker, const void *bytes, size_t count, i
                        uint64_t key, const struct picture_numbers *numbers, float *out,
                        struct error *err)
 {
-    struct picture_info info;
+    struct picture_info info = {0};
     if (open_picture(worker, bytes, count, &info, err) < 0)
         return -1;
     struct random random = {.key = key};
@@ -271,8 +271,8 @@ int pictures_sample(struct pictures *pictures, const void *bytes, size_t count, 
  * to the middle. In single precision and rounded down, as in TensorFlow's preprocessing. */
 static struct line centre_line(int places, int shorter, int size)
 {
-    float enlarged = (float)((int64_t)size * 256 / 224);
-    int resized = (int)((float)places * (enlarged / (float)shorter));
+    int64_t enlarged = (int64_t)size * 256 / 224;
+    int resized = (int)((float)places * ((float)enlarged / (float)shorter));
     resized = resized > size ? resized : size; /* rounding, for tiny sizes */
     return (struct line){.skipped = (resized - size) / 2, .step = (float)places / (float)resized};
 }
@@ -280,7 +280,7 @@ static struct line centre_line(int places, int shorter, int size)
 static int centre_with(struct worker *worker, const void *bytes, size_t count, int size,
                        const struct picture_numbers *numbers, float *out, struct error *err)
 {
-    struct picture_info info;
+    struct picture_info info = {0};
     struct pixels pixels;
     if (open_picture(worker, bytes, count, &info, err) < 0 ||
         read_whole(worker, bytes, count, &info, &pixels, err) < 0)

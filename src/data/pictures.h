@@ -43,8 +43,9 @@ extern const struct picture_numbers picture_numbers_imagenet; /* 123.68, 116.78,
 
 /* Training: random resized crop (area 5 to 100 %, aspect 3/4 to 4/3, 100 tries, else the whole
  * picture), mirrored half of the time, bilinear to `size` x `size`; `random` is the key of the
- * stream: same key, same pixels. Decodes no more than the crop needs, at the smallest sufficient
- * of the decoder's scales. `out`: [size, size, 3]. */
+ * stream: same key, same pixels. Decodes no more than the crop needs, at the smallest of
+ * 1/8, 1/4, 1/2 and 1 at which both sides of the crop still have `size` pixels; damage behind the
+ * crop is not noticed. `out`: [size, size, 3]. */
 int pictures_sample(struct pictures *pictures, const void *bytes, size_t count, int size,
                     uint64_t random, const struct picture_numbers *numbers, float *out,
                     struct error *err);

@@ -67,28 +67,45 @@ __attribute__((target("avx2"))) static void across_avx2(const uint8_t *in, const
     across_portable(in, taps + i, count - i, row + 4 * (ptrdiff_t)i);
 }
 
-/* Each store of four floats overlaps the next pixel's; the last pixels are left to plain code, so
- * that nothing is written behind the row. */
+/* Two pixels, blended and scaled, as four floats each. */
+struct blend {
+    __m256 weight, mean, scale;
+};
+
+__attribute__((target("avx2"), always_inline)) static inline __m256
+blend_two(const struct blend *blend, const float *upper, const float *lower)
+{
+    __m256 high = _mm256_loadu_ps(upper), low = _mm256_loadu_ps(lower);
+    __m256 value = _mm256_add_ps(high, _mm256_mul_ps(_mm256_sub_ps(low, high), blend->weight));
+    return _mm256_mul_ps(_mm256_sub_ps(value, blend->mean), blend->scale);
+}
+
+/* Each store of four floats overlaps the next pixel's; the last of an even row stores its three
+ * apart, and that of an odd row is left to plain code, so that nothing is written behind. */
 __attribute__((target("avx2"))) static void down_avx2(const float *upper, const float *lower,
                                                       float weight, int count,
                                                       const struct picture_numbers *numbers,
                                                       float *out)
 {
     const float *m = numbers->mean, *s = numbers->scale;
-    const __m256 means = _mm256_setr_ps(m[0], m[1], m[2], 0, m[0], m[1], m[2], 0);
-    const __m256 scales = _mm256_setr_ps(s[0], s[1], s[2], 0, s[0], s[1], s[2], 0);
-    const __m256 weights = _mm256_set1_ps(weight);
+    const struct blend blend = {_mm256_set1_ps(weight),
+                                _mm256_setr_ps(m[0], m[1], m[2], 0, m[0], m[1], m[2], 0),
+                                _mm256_setr_ps(s[0], s[1], s[2], 0, s[0], s[1], s[2], 0)};
     int i = 0;
-    for (; i + 3 <= count; i += 2) {
-        __m256 high = _mm256_loadu_ps(upper + 4 * (ptrdiff_t)i);
-        __m256 low = _mm256_loadu_ps(lower + 4 * (ptrdiff_t)i);
-        __m256 value = _mm256_add_ps(high, _mm256_mul_ps(_mm256_sub_ps(low, high), weights));
-        value = _mm256_mul_ps(_mm256_sub_ps(value, means), scales);
-        _mm_storeu_ps(out + 3 * (ptrdiff_t)i, _mm256_castps256_ps128(value));
-        _mm_storeu_ps(out + 3 * (ptrdiff_t)i + 3, _mm256_extractf128_ps(value, 1));
+    for (; i + 3 <= count; i += 2, upper += 8, lower += 8, out += 6) {
+        __m256 two = blend_two(&blend, upper, lower);
+        _mm_storeu_ps(out, _mm256_castps256_ps128(two));
+        _mm_storeu_ps(out + 3, _mm256_extractf128_ps(two, 1));
     }
-    down_portable(upper + 4 * (ptrdiff_t)i, lower + 4 * (ptrdiff_t)i, weight, count - i, numbers,
-                  out + 3 * (ptrdiff_t)i);
+    if (i + 2 <= count) {
+        __m256 two = blend_two(&blend, upper, lower);
+        __m128 last = _mm256_extractf128_ps(two, 1);
+        _mm_storeu_ps(out, _mm256_castps256_ps128(two));
+        _mm_storel_pi((__m64 *)(out + 3), last);
+        _mm_store_ss(out + 5, _mm_movehl_ps(last, last));
+    } else {
+        down_portable(upper, lower, weight, count - i, numbers, out);
+    }
 }
 
 static const struct resample_kernels avx2_kernels = {"avx2", across_avx2, down_avx2};
