@@ -1,5 +1,7 @@
 #include "data/shards.h"
 
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,6 +10,7 @@
 #include "base/memory.h"
 #include "base/strbuf.h"
 #include "data/shard_index.h"
+#include "data/storage.h"
 #include "support/test.h"
 #include "wire/tfrecord.h"
 
@@ -330,6 +333,31 @@ TEST(shards, the_index_goes_to_the_cache_when_it_cannot_lie_beside_the_data)
     test_file("plain only/.lockstep", "", 0);
     open_and_expect("plain only", 1);
     unsetenv("XDG_CACHE_HOME");
+}
+
+/* A full disk, as a limit on the size of files. */
+TEST(shards, no_room_for_unpacking_is_said_and_leaves_nothing)
+{
+    struct rlimit before, small;
+    struct storage *storage;
+    struct error err = {0};
+    const struct storage_file *files;
+    write_set("full", 0, 2);
+    signal(SIGXFSZ, SIG_IGN);
+    ASSERT_TRUE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+    small = before;
+    small.rlim_cur = 100;
+    ASSERT_TRUE(setrlimit(RLIMIT_FSIZE, &small) == 0);
+    struct shards *shards;
+    int status = shards_open(test_path("full"), "train", 2, &shards, &err);
+    ASSERT_TRUE(setrlimit(RLIMIT_FSIZE, &before) == 0);
+    ASSERT_INT(status, ==, -1);
+    ASSERT_INT(err.code, ==, ERROR_IO);
+    ASSERT_CONTAINS(err.message, "unpacking ");
+    ASSERT_CONTAINS(err.message, "full/train-00001-of-00002: ");
+    ASSERT_OK(storage_open(test_path("full/.lockstep"), &storage, &err), err);
+    ASSERT_INT(storage_files(storage, &files), ==, 0);
+    storage_close(storage);
 }
 
 TEST(shards, empty_shards_are_fine_but_not_alone)
