@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "base/strbuf.h"
 #include "data/shard_index.h"
-#include "data/storage.h"
+#include "data/storage_kind.h"
 #include "support/test.h"
 #include "wire/tfrecord.h"
 
@@ -101,6 +101,45 @@ TEST(shards, numbers_from_0_or_1_packed_or_not_in_the_directory_or_its_folder)
     write_set("folder/train", 0, 3);
     open_and_expect("folder", 3);
     ASSERT_TRUE(access(test_path("folder/.lockstep/train.index"), F_OK) == 0);
+}
+
+static int cannot_map(struct storage *storage, int file, const uint8_t **out, struct error *err)
+{
+    (void)storage;
+    (void)file;
+    (void)out;
+    return error_set(err, ERROR_IO, "far away");
+}
+
+/* Local files as a storage gives them that is not local: only read, never mapped. */
+TEST(shards, what_lies_far_away_is_read_piece_by_piece_and_not_mapped)
+{
+    struct storage_kind far = storage_kind_local;
+    far.local = false;
+    far.map = cannot_map;
+    write_set("far", 0, 4);
+    setenv("XDG_CACHE_HOME", test_path("far cache"), 1);
+    for (int time = 0; time < 2; time++) {
+        struct storage *storage;
+        struct shards *shards;
+        struct shard_record one, two;
+        struct error err = {0};
+        ASSERT_OK(storage_open(test_path("far"), &storage, &err), err);
+        storage->kind = &far;
+        ASSERT_OK(shards_open_storage(storage, "train", 2, &shards, &err), err);
+        expect_all(shards, 4);
+        uint64_t before = memory_allocation_count();
+        ASSERT_OK(shards_take(shards, 0, &one, &err), err);
+        ASSERT_INT(memory_allocation_count(), ==, before); /* a buffer is taken again */
+        ASSERT_OK(shards_take(shards, 1, &two, &err), err);
+        ASSERT_TEXT((const char *)one.data, "shard 0 record 0");
+        ASSERT_TEXT((const char *)two.data, "shard 0 record 1");
+        shards_give(shards, &two);
+        shards_give(shards, &one);
+        shards_close(shards);
+    }
+    ASSERT_TRUE(access(test_path("far/.lockstep"), F_OK) != 0);
+    unsetenv("XDG_CACHE_HOME");
 }
 
 TEST(shards, a_missing_shard_is_named)
