@@ -67,7 +67,7 @@ check: $(BUILD)/$(NAME) $(TESTS)
 	@LOCKSTEP=$(BUILD)/$(NAME) tools/run-tests $(TESTS) $(SCRIPTS)
 
 # The OpenMP runtime is not instrumented and would report falsely: only what starts threads itself.
-THREAD_TESTS := $(BUILD)/tests/unit/data/test_loader
+THREAD_TESTS := $(BUILD)/tests/unit/data/test_loader $(BUILD)/tests/unit/data/test_shards
 check-threads: $(THREAD_TESTS)
 	@tools/run-tests $(THREAD_TESTS)
 .PHONY: check-threads

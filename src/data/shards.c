@@ -92,6 +92,7 @@ static int map_shard(struct shards *shards, int shard, struct error *err)
     const struct shard_entry *entry = &shards->entries[shard];
     const struct storage_file *files;
     char name[NAME_MAX + 1];
+    shards->shards[shard].map = NULL;
     if (entry->packing == TFRECORD_PLAIN)
         return storage_is_local(shards->storage)
                    ? storage_map(shards->storage, shards->shards[shard].file,
@@ -189,10 +190,9 @@ static int number_records(struct shards *shards, struct error *err)
     return 0;
 }
 
-static int fill(struct shards *shards, const char *path, const char *split, int threads,
-                struct error *err)
+static int fill(struct shards *shards, const char *split, int threads, struct error *err)
 {
-    if (storage_open(path, &shards->storage, err) < 0 || list_shards(shards, split, err) < 0)
+    if (list_shards(shards, split, err) < 0)
         return -1;
     choose_home(shards, split);
     if (!load_index(shards)) {
@@ -205,22 +205,34 @@ static int fill(struct shards *shards, const char *path, const char *split, int 
     return number_records(shards, err);
 }
 
-int shards_open(const char *path, const char *split, int threads, struct shards **out,
-                struct error *err)
+int shards_open_storage(struct storage *storage, const char *split, int threads,
+                        struct shards **out, struct error *err)
 {
     struct shards *shards = memory_allocate(sizeof *shards);
-    if (!shards)
-        return error_set(err, ERROR_MEMORY, "%s: no memory to open it", path);
+    if (!shards) {
+        storage_close(storage);
+        return error_set(err, ERROR_MEMORY, "no memory to open the shards");
+    }
+    shards->storage = storage;
     pthread_mutex_init(&shards->lock, NULL);
-    if (fill(shards, path, split, threads, err) < 0) {
+    if (fill(shards, split, threads, err) < 0) {
         shards_close(shards);
         return -1;
     }
     if (shards_damaged(shards) > 0)
-        log_line(LOG_WARNING, "%s: %" PRId64 " of %" PRId64 " records are damaged", path,
-                 shards_damaged(shards), shards->record_count);
+        log_line(LOG_WARNING, "%s: %" PRId64 " of %" PRId64 " records are damaged",
+                 storage_name(storage), shards_damaged(shards), shards->record_count);
     *out = shards;
     return 0;
+}
+
+int shards_open(const char *path, const char *split, int threads, struct shards **out,
+                struct error *err)
+{
+    struct storage *storage;
+    return storage_open(path, &storage, err) < 0
+               ? -1
+               : shards_open_storage(storage, split, threads, out, err);
 }
 
 void shards_close(struct shards *shards)

@@ -13,6 +13,7 @@
 
 struct error;
 struct shards;
+struct storage;
 
 /* `split`: "train", "validation" (see data/shard_names.h for the names of files). `threads` index
  * in parallel. Fails with ERROR_FORMAT, naming file, record and offset, where a length is damaged or
@@ -20,6 +21,9 @@ struct shards;
  * the log has a warning. */
 int shards_open(const char *path, const char *split, int threads, struct shards **out,
                 struct error *err);
+/* The same for a storage that is open, which belongs to the shards from now on, also when it fails. */
+int shards_open_storage(struct storage *storage, const char *split, int threads,
+                        struct shards **out, struct error *err);
 void shards_close(struct shards *shards);          /* accepts NULL */
 int64_t shards_count(const struct shards *shards); /* of records */
 int shards_file_count(const struct shards *shards);

@@ -1,5 +1,7 @@
 #include "data/shards.h"
 
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,6 +10,7 @@
 #include "base/memory.h"
 #include "base/strbuf.h"
 #include "data/shard_index.h"
+#include "data/storage_kind.h"
 #include "support/test.h"
 #include "wire/tfrecord.h"
 
@@ -98,6 +101,45 @@ TEST(shards, numbers_from_0_or_1_packed_or_not_in_the_directory_or_its_folder)
     write_set("folder/train", 0, 3);
     open_and_expect("folder", 3);
     ASSERT_TRUE(access(test_path("folder/.lockstep/train.index"), F_OK) == 0);
+}
+
+static int cannot_map(struct storage *storage, int file, const uint8_t **out, struct error *err)
+{
+    (void)storage;
+    (void)file;
+    (void)out;
+    return error_set(err, ERROR_IO, "far away");
+}
+
+/* Local files as a storage gives them that is not local: only read, never mapped. */
+TEST(shards, what_lies_far_away_is_read_piece_by_piece_and_not_mapped)
+{
+    struct storage_kind far = storage_kind_local;
+    far.local = false;
+    far.map = cannot_map;
+    write_set("far", 0, 4);
+    setenv("XDG_CACHE_HOME", test_path("far cache"), 1);
+    for (int time = 0; time < 2; time++) {
+        struct storage *storage;
+        struct shards *shards;
+        struct shard_record one, two;
+        struct error err = {0};
+        ASSERT_OK(storage_open(test_path("far"), &storage, &err), err);
+        storage->kind = &far;
+        ASSERT_OK(shards_open_storage(storage, "train", 2, &shards, &err), err);
+        expect_all(shards, 4);
+        uint64_t before = memory_allocation_count();
+        ASSERT_OK(shards_take(shards, 0, &one, &err), err);
+        ASSERT_INT(memory_allocation_count(), ==, before); /* a buffer is taken again */
+        ASSERT_OK(shards_take(shards, 1, &two, &err), err);
+        ASSERT_TEXT((const char *)one.data, "shard 0 record 0");
+        ASSERT_TEXT((const char *)two.data, "shard 0 record 1");
+        shards_give(shards, &two);
+        shards_give(shards, &one);
+        shards_close(shards);
+    }
+    ASSERT_TRUE(access(test_path("far/.lockstep"), F_OK) != 0);
+    unsetenv("XDG_CACHE_HOME");
 }
 
 TEST(shards, a_missing_shard_is_named)
@@ -330,6 +372,31 @@ TEST(shards, the_index_goes_to_the_cache_when_it_cannot_lie_beside_the_data)
     test_file("plain only/.lockstep", "", 0);
     open_and_expect("plain only", 1);
     unsetenv("XDG_CACHE_HOME");
+}
+
+/* A full disk, as a limit on the size of files. */
+TEST(shards, no_room_for_unpacking_is_said_and_leaves_nothing)
+{
+    struct rlimit before, small;
+    struct storage *storage;
+    struct error err = {0};
+    const struct storage_file *files;
+    write_set("full", 0, 2);
+    signal(SIGXFSZ, SIG_IGN);
+    ASSERT_TRUE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+    small = before;
+    small.rlim_cur = 100;
+    ASSERT_TRUE(setrlimit(RLIMIT_FSIZE, &small) == 0);
+    struct shards *shards;
+    int status = shards_open(test_path("full"), "train", 2, &shards, &err);
+    ASSERT_TRUE(setrlimit(RLIMIT_FSIZE, &before) == 0);
+    ASSERT_INT(status, ==, -1);
+    ASSERT_INT(err.code, ==, ERROR_IO);
+    ASSERT_CONTAINS(err.message, "unpacking ");
+    ASSERT_CONTAINS(err.message, "full/train-00001-of-00002: ");
+    ASSERT_OK(storage_open(test_path("full/.lockstep"), &storage, &err), err);
+    ASSERT_INT(storage_files(storage, &files), ==, 0);
+    storage_close(storage);
 }
 
 TEST(shards, empty_shards_are_fine_but_not_alone)
