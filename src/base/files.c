@@ -2,8 +2,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdbool.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -132,8 +134,11 @@ int file_draft_begin(const char *path, struct file_draft *out, struct error *err
             return error_set(err, ERROR_IO, "%s: %s", path, strerror(ENAMETOOLONG));
         snprintf(out->target, sizeof out->target, "%s", path);
     }
-    snprintf(out->beside, sizeof out->beside, "%s.%ld.part", out->target, (long)getpid());
-    unlink(out->beside); /* left by a process of the same number that was killed */
+    /* Not the process's number: on a shared disk there are others, in containers all are 1. */
+    uint64_t random = 0;
+    if (getrandom(&random, sizeof random, 0) != sizeof random)
+        return fail(path, err);
+    snprintf(out->beside, sizeof out->beside, "%s.%016" PRIx64 ".part", out->target, random);
     out->descriptor = open(out->beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     return out->descriptor < 0 ? fail(out->beside, err) : 0;
 }

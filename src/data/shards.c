@@ -92,6 +92,7 @@ static int map_shard(struct shards *shards, int shard, struct error *err)
     const struct shard_entry *entry = &shards->entries[shard];
     const struct storage_file *files;
     char name[NAME_MAX + 1];
+    shards->shards[shard].map = NULL;
     if (entry->packing == TFRECORD_PLAIN)
         return storage_is_local(shards->storage)
                    ? storage_map(shards->storage, shards->shards[shard].file,
