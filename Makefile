@@ -1,6 +1,7 @@
 # make            build               make check                     build and run the C tests
 # make DEV=1      warnings fatal      make SAN=address,undefined     a second build beside the first
 # make test       what ./test runs    make bench                     us and the peers, alternated
+# make interop    with real others    make long                      what takes hours
 # make fuzz       short fuzzing       make fresh                     ./run and ./test on a bare Debian 12
 NAME     := lockstep
 VERSION  := 0.1.0
@@ -17,7 +18,7 @@ CFLAGS   += -std=c17 $(OPT) -g -fPIC -fopenmp -ffp-contract=fast -fno-math-errno
 CFLAGS   += $(if $(DEV),-Werror) \
             $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 LDFLAGS  += -fopenmp -Wl,--as-needed $(if $(SAN),-fsanitize=$(SAN))
-LDLIBS   += -ldnnl -ljansson -ljpeg -lpng16 -lz -lm -ldl -lpthread
+LDLIBS   += -ldnnl -ljansson -ljpeg -lpng16 -lz -lcurl -lcrypto -lm -ldl -lpthread
 
 SOURCES  := $(filter-out src/cli/%,$(wildcard src/*/*.c src/*/*/*.c))
 CLI      := $(filter-out src/cli/main.c,$(wildcard src/cli/*.c))
@@ -87,23 +88,32 @@ $(BUILD)/examples/%.so: examples/%.c include/lockstep/model.h
 	@mkdir -p $(@D)
 	$(CC) -std=c17 -O2 -g -Wall -Wextra $(if $(DEV),-Werror) -Iinclude -fPIC -fvisibility=hidden \
 	    -shared -o $@ $<
-$(BUILD)/bench/primitives: $(patsubst %.c,$(BUILD)/%.o,$(filter-out %_input.c %_scan.c,$(wildcard bench/*.c)))
+$(BUILD)/bench/primitives: $(patsubst %.c,$(BUILD)/%.o,$(filter-out %_input.c %_scan.c %_pictures.c,\
+                           $(wildcard bench/*.c)))
 	$(CC) $(LDFLAGS) -o $@ $^ -ldnnl -lm
 $(BUILD)/bench/%_input: $(BUILD)/bench/%_input.o $(OBJECTS)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 $(BUILD)/bench/%_scan: $(BUILD)/bench/%_scan.o $(OBJECTS)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+$(BUILD)/bench/%.so: bench/%.c include/lockstep/model.h
+	@mkdir -p $(@D)
+	$(CC) -std=c17 -O2 -Iinclude -fPIC -fvisibility=hidden -shared -o $@ $<
 bench: all $(BUILD)/bench/primitives
 	@bench/setup-peers
 	@bench/run $(BENCH_FLAGS) $(subst $(comma), ,$(BENCH))
-.PHONY: bench
+# BENCH=pictures,scan,rows,wide_deep,overlap picks some.
+INPUT_BENCHES := $(addprefix $(BUILD)/bench/,primitives jpeg_input csv_input tfrecord_scan tiny_pictures.so)
+bench-input: all $(INPUT_BENCHES)
+	@bench/setup-peers
+	@bench/run-input $(BENCH_FLAGS) $(subst $(comma), ,$(BENCH))
+.PHONY: bench bench-input
 
 # ---- fuzz: each fuzz/fuzz_NAME.c for FUZZ_SECONDS on its corpus; what it finds stays in build/ ----
 FUZZ_SECONDS ?= 10
 # Clang brings the fuzzer; no OpenMP, whose runtime the sanitizers do not know.
 FUZZ_FLAGS := -std=c17 -O1 -g -MMD -MP -fsanitize=fuzzer-no-link,address,undefined \
             -fno-sanitize-recover=all -Wall -Wno-unknown-pragmas $(if $(DEV),-Werror)
-FUZZ_OBJECTS := $(patsubst %.c,build/fuzz/%.o,$(filter src/base/% src/tensor/% src/wire/% src/data/% \
+FUZZ_OBJECTS := $(patsubst %.c,build/fuzz/%.o,$(filter src/base/% src/tensor/% src/wire/% src/net/% src/data/% \
             src/store/safetensors.c,$(SOURCES)))
 FUZZERS  := $(patsubst fuzz/%.c,build/fuzz/%,$(wildcard fuzz/fuzz_*.c))
 
@@ -111,18 +121,24 @@ build/fuzz/%.o: %.c | lists
 	@mkdir -p $(@D)
 	clang $(CPPFLAGS) $(FUZZ_FLAGS) -c -o $@ $<
 build/fuzz/fuzz_%: build/fuzz/fuzz/fuzz_%.o $(FUZZ_OBJECTS)
-	clang -fsanitize=fuzzer,address,undefined -o $@ $^ -ljansson -ljpeg -lpng16 -lz -lm -lpthread
+	clang -fsanitize=fuzzer,address,undefined -o $@ $^ -ljansson -ljpeg -lpng16 -lz -lcurl -lcrypto -lm -lpthread
 fuzz: $(FUZZERS)
-	@passed=0; failed=0; for fuzzer in $(FUZZERS); do \
-	    name=$${fuzzer##*/fuzz_}; found=build/fuzz/found/$$name; mkdir -p $$found; \
-	    if $$fuzzer -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 \
-	        -print_final_stats=1 -artifact_prefix=$$found- $$found fuzz/corpus/$$name \
-	        >$$found.log 2>&1; \
-	    then passed=$$((passed + 1)); echo "ok    $$name ($(FUZZ_SECONDS) s," \
-	        "$$(sed -n 's/^stat::number_of_executed_units: *//p' $$found.log) runs)"; \
-	    else failed=$$((failed + 1)); echo "FAIL  $$name"; tail -n 50 $$found.log; fi; \
-	done; echo "$$passed passed, $$failed failed"; [ $$failed -eq 0 ]
+	@tools/fuzz $(FUZZ_SECONDS) $(FUZZERS)
 .PHONY: fuzz
+
+# ---- interop: what others made and read, with packages from PyPI, npm and Go ----
+interop: all
+	@tools/install-packages packages-interop.txt
+	@INTEROP_PYTHON=$$(tools/venv interop tensorflow-cpu==2.21.0) tests/interop/run
+.PHONY: interop
+
+# ---- long: hours ----
+long:
+	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600
+	@tests/accuracy/criteo
+	@tests/accuracy/imagenette
+	@$(MAKE) --no-print-directory fresh
+.PHONY: long
 
 # ---- install: the program, the library with its headers and pkg-config file, manual, completion ----
 $(BUILD)/lockstep.pc: FORCE

@@ -10,7 +10,8 @@
 struct error;
 struct destination;
 
-/* Makes the directory where it is not there yet. */
+/* A directory of this machine, made where it is not there yet, or s3://bucket/prefix: files are then
+ * written below $TMPDIR and uploaded when they are delivered. */
 int destination_open(const char *path, struct destination **out, struct error *err);
 void destination_close(struct destination *destination); /* accepts NULL */
 bool destination_has(const struct destination *destination, const char *name);

@@ -1,11 +1,12 @@
 #include "data/idx.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdbool.h>
 
 #include "base/error.h"
-#include "base/files.h"
 #include "base/memory.h"
+#include "data/storage.h"
 #include "wire/gzip.h"
 
 enum {
@@ -80,20 +81,39 @@ static bool ends_with(const char *text, const char *end)
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
-int idx_read(const char *path, struct idx *out, struct error *err)
+static int read_whole(struct storage *storage, int file, const char *name, char **out,
+                      size_t *count, struct error *err)
 {
-    char *bytes;
+    const struct storage_file *files;
+    storage_files(storage, &files);
+    if (files[file].bytes > IDX_LIMIT)
+        return error_set(err, ERROR_FORMAT, "%s: holds %" PRIu64 " bytes, %d are allowed for it",
+                         name, files[file].bytes, IDX_LIMIT);
+    *count = (size_t)files[file].bytes;
+    *out = memory_allocate(*count + 1);
+    if (!*out)
+        return error_set(err, ERROR_MEMORY, "%s: no memory for its %zu bytes", name, *count);
+    if (storage_read(storage, file, 0, *count, *out, err) == 0)
+        return 0;
+    memory_free(*out);
+    return -1;
+}
+
+int idx_read(struct storage *storage, int file, struct idx *out, struct error *err)
+{
+    char name[PATH_MAX], *bytes;
     size_t count;
-    if (file_read(path, IDX_LIMIT, &bytes, &count, err) < 0)
+    storage_describe(storage, file, name, sizeof name);
+    if (read_whole(storage, file, name, &bytes, &count, err) < 0)
         return -1;
-    if (gzip_recognize(bytes, count) || ends_with(path, ".gz")) {
+    if (gzip_recognize(bytes, count) || ends_with(name, ".gz")) {
         char *packed = bytes;
-        int status = gzip_unpack(path, packed, count, IDX_LIMIT, &bytes, &count, err);
+        int status = gzip_unpack(name, packed, count, IDX_LIMIT, &bytes, &count, err);
         memory_free(packed);
         if (status < 0)
             return -1;
     }
-    if (idx_parse(path, bytes, count, out, err) < 0) {
+    if (idx_parse(name, bytes, count, out, err) < 0) {
         memory_free(bytes);
         return -1;
     }

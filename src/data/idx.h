@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct error;
+struct storage;
 
 enum { IDX_MAX_DIMS = 4 };
 
@@ -20,9 +21,9 @@ struct idx {
 /* Checks that header and length agree exactly; `name` goes into messages, with offsets. */
 int idx_parse(const char *name, const void *bytes, size_t count, struct idx *out,
               struct error *err);
-/* Reads a file, unpacking it when it is gzip data (by its first bytes; a name that ends in .gz
- * must be). */
-int idx_read(const char *path, struct idx *out, struct error *err);
+/* Reads a file of the storage, unpacking it when it is gzip data (by its first bytes; a name that
+ * ends in .gz must be). */
+int idx_read(struct storage *storage, int file, struct idx *out, struct error *err);
 void idx_release(struct idx *idx); /* accepts a zeroed one */
 
 #endif

@@ -8,17 +8,27 @@
 
 enum {
     PIECE_BYTES = 4 << 20, /* what a thread takes at a time */
-    NOTED_EVERY = 4,       /* rows: 4 bytes for 4 rows */
+    GROUP_ROWS = 8,
+    MIN_STEP_SHIFT = 4,
+    UNKNOWN = 255,
     CACHE_LINE = 64,
 };
 
-/* The rows that start between two offsets of the text. Their places are noted relative to it, in
- * 32 bits. */
+/* Eight rows in 12 bytes: the first one's offset in its piece, and for each how many steps of
+ * 2^step_shift bytes behind it the row starts, rounded down, so that the row is what follows the
+ * first newline from there on. UNKNOWN where that would find another row, or is too far: then the
+ * rows before it are passed over one by one. */
+struct row_group {
+    uint32_t offset;
+    uint8_t steps[GROUP_ROWS];
+};
+
+/* The rows that start between two offsets of the text. */
 struct piece {
     const char *start;
     int64_t first_row, rows;
-    uint32_t *places; /* of rows 0, NOTED_EVERY, ... of this piece; owned */
-    size_t place_count, place_capacity;
+    struct row_group *groups; /* owned */
+    size_t group_count, group_capacity;
 };
 
 /* What a thread found in a piece; gone after the pass. */
@@ -34,23 +44,61 @@ struct row_index {
     const struct row_text *text;
     int64_t rows;
     size_t row_bytes; /* of a row, on average */
+    int step_shift;
     int piece_count;
     struct piece *pieces;
     int64_t *first_rows; /* of the pieces: what a search walks through */
     struct arena *arena;
 };
 
-static int note_place(struct piece *piece, const char *at, struct error *err)
+static int add_group(struct piece *piece, const char *at, struct error *err)
 {
-    if (piece->place_count == piece->place_capacity) {
-        size_t capacity = piece->place_capacity * 2 + 1024;
-        uint32_t *grown = memory_resize(piece->places, capacity * sizeof *grown);
+    if (piece->group_count == piece->group_capacity) {
+        size_t capacity = piece->group_capacity * 2 + 512;
+        struct row_group *grown = memory_resize(piece->groups, capacity * sizeof *grown);
         if (!grown)
             return error_set(err, ERROR_MEMORY, "no memory for the index of rows");
-        piece->places = grown;
-        piece->place_capacity = capacity;
+        piece->groups = grown;
+        piece->group_capacity = capacity;
     }
-    piece->places[piece->place_count++] = (uint32_t)(at - piece->start);
+    piece->groups[piece->group_count++] = (struct row_group){(uint32_t)(at - piece->start), {0}};
+    return 0;
+}
+
+/* Where a row is looked for: no further behind its start than a step. */
+static inline const char *near_row(const struct row_index *index, struct row_place place)
+{
+    return place.start + place.group->offset +
+           ((size_t)place.group->steps[place.within] << index->step_shift);
+}
+
+const char *row_index_find(const struct row_index *index, struct row_place place)
+{
+    const char *end = index->text->end;
+    const char *first = place.start + place.group->offset;
+    if (place.within == 0)
+        return first;
+    if (place.group->steps[place.within] == UNKNOWN)
+        return csv_skip_rows(first, end, place.within);
+    /* The newline before the row may be the byte before the nearest step. */
+    return csv_row_start(csv_line_end(near_row(index, place) - 1, end), end);
+}
+
+/* Notes the next row of a piece, which starts at `at`. */
+static int note_row(const struct row_index *index, struct piece *piece, const char *at,
+                    struct error *err)
+{
+    int within = (int)(piece->rows++ % GROUP_ROWS);
+    if (within == 0)
+        return add_group(piece, at, err);
+    struct row_group *group = &piece->groups[piece->group_count - 1];
+    size_t steps = (size_t)(at - piece->start - group->offset) >> index->step_shift;
+    if (steps > 0 && steps < UNKNOWN) {
+        group->steps[within] = (uint8_t)steps;
+        if (row_index_find(index, (struct row_place){piece->start, group, within}) == at)
+            return 0;
+    }
+    group->steps[within] = UNKNOWN;
     return 0;
 }
 
@@ -77,13 +125,12 @@ static int walk_piece(const struct row_index *index, struct piece *piece, const 
     const char *at = first_row(index->text, piece->start);
     while (at < stop) {
         float label;
-        if (piece->rows % NOTED_EVERY == 0 && note_place(piece, at, err) < 0)
+        if (note_row(index, piece, at, err) < 0)
             return -1;
         if (row_parse(index->parser, index->text, at, numeric, category, &label, &at, err) < 0)
             return -1;
         widen(finding->minimum, finding->maximum, numeric, numeric, numerics);
         finding->positive_rows += label == 1;
-        piece->rows++;
         at = csv_row_start(at, index->text->end);
     }
     return 0;
@@ -158,6 +205,16 @@ static int collect(struct row_index *index, const struct finding *findings,
     return 0;
 }
 
+/* Steps that reach over a group of rows half as long again as the first. */
+static int choose_step(const struct row_text *text)
+{
+    size_t reach = (size_t)(csv_line_end(text->rows, text->end) - text->rows) * GROUP_ROWS * 3 / 2;
+    int shift = MIN_STEP_SHIFT;
+    while ((size_t)UNKNOWN << shift < reach)
+        shift++;
+    return shift;
+}
+
 static int cut_pieces(struct row_index *index, struct error *err)
 {
     size_t bytes = (size_t)(index->text->end - index->text->rows);
@@ -184,6 +241,7 @@ int row_index_create(const struct row_parser *parser, const struct row_text *tex
     }
     index->parser = parser;
     index->text = text;
+    index->step_shift = choose_step(text);
     if (cut_pieces(index, err) < 0)
         goto out;
     findings = ARENA_ARRAY(scratch, struct finding, index->piece_count);
@@ -208,7 +266,7 @@ void row_index_destroy(struct row_index *index)
     if (!index)
         return;
     for (int i = 0; i < index->piece_count && index->pieces; i++)
-        memory_free(index->pieces[i].places);
+        memory_free(index->pieces[i].groups);
     arena_destroy(index->arena);
     memory_free(index);
 }
@@ -225,30 +283,29 @@ static const struct piece *piece_of(const struct row_index *index, int64_t row)
     return &index->pieces[first - index->first_rows];
 }
 
-/* The place noted at or before a row; *behind: how many rows before. */
-static const char *noted_place(const struct row_index *index, int64_t row, int *behind)
+struct row_place row_index_locate(const struct row_index *index, int64_t row)
 {
     assert(row >= 0 && row < index->rows);
     const struct piece *piece = piece_of(index, row);
     int64_t within = row - piece->first_row;
-    *behind = (int)(within % NOTED_EVERY);
-    return piece->start + piece->places[within / NOTED_EVERY];
+    struct row_place place = {piece->start, piece->groups + within / GROUP_ROWS,
+                              (int)(within % GROUP_ROWS)};
+    __builtin_prefetch(place.group);
+    return place;
 }
 
-const char *row_index_find(const struct row_index *index, int64_t row)
+void row_index_expect(const struct row_index *index, struct row_place place)
 {
-    int behind;
-    const char *at = noted_place(index, row, &behind);
-    return csv_skip_rows(at, index->text->end, behind);
-}
-
-void row_index_expect(const struct row_index *index, int64_t row)
-{
-    int behind;
-    const char *at = noted_place(index, row, &behind);
-    const char *end = at + (size_t)(behind + 1) * index->row_bytes;
+    if (place.group->steps[place.within] == UNKNOWN)
+        place.within = 0;
+    const char *at = near_row(index, place), *end = at + index->row_bytes;
     for (; at < end; at += CACHE_LINE)
         __builtin_prefetch(at);
+}
+
+void row_index_expect_page(const struct row_index *index, struct row_place place)
+{
+    __builtin_prefetch(near_row(index, place));
 }
 
 int row_index_pieces(const struct row_index *index)
@@ -262,5 +319,5 @@ void row_index_piece(const struct row_index *index, int piece, int64_t *first, i
     const struct piece *found = &index->pieces[piece];
     *first = found->first_row;
     *count = found->rows;
-    *at = found->rows > 0 ? found->start + found->places[0] : found->start;
+    *at = found->rows > 0 ? found->start + found->groups[0].offset : found->start;
 }

@@ -37,6 +37,10 @@ int row_text_find(const struct table_description *description, enum dataset_spli
 /* Brings its bytes into memory, mapped or unpacked, and looks at its first lines. */
 int row_text_open(const struct row_parser *parser, enum dataset_split split, struct row_text *text,
                   struct error *err);
+/* The second half of that: finds the separator, and the first row behind skipped lines and a
+ * header. */
+int row_text_look(const struct row_parser *parser, enum dataset_split split, struct row_text *text,
+                  struct error *err);
 void row_text_release(struct row_text *text); /* accepts a zeroed one */
 
 int row_parser_init(const struct table_description *description, struct arena *arena,

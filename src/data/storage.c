@@ -8,7 +8,7 @@
 #include "data/storage_kind.h"
 
 /* The first whose prefix fits; the local one takes the rest. */
-static const struct storage_kind *const kinds[] = {&storage_kind_local};
+static const struct storage_kind *const kinds[] = {&storage_kind_s3, &storage_kind_local};
 
 static const struct storage_kind *kind_of(const char *path)
 {

@@ -29,7 +29,7 @@ struct storage_kind {
     void (*close)(struct storage *storage); /* `state` may be NULL */
 };
 
-extern const struct storage_kind storage_kind_local;
+extern const struct storage_kind storage_kind_local, storage_kind_s3;
 
 /* Only from `list`; `name` is copied. */
 int storage_add_file(struct storage *storage, const char *name, uint64_t bytes, int64_t modified,

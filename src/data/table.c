@@ -11,7 +11,9 @@
 
 enum {
     FIELD_KINDS = 3,
-    ROWS_AHEAD = 4, /* whose memory is asked for while a row is parsed */
+    ROWS_AT_ONCE = 128,
+    PAGES_AHEAD = 8,
+    ROWS_AHEAD = 2, /* whose memory is asked for while a row is parsed */
     SPLITS = 2,
 };
 
@@ -204,45 +206,78 @@ static struct target target_of(const struct dataset *table, struct tensor *batch
     return target;
 }
 
-static int read_one(const struct dataset *table, int64_t index, struct target target,
-                    struct error *err)
+static int parse_one(const struct dataset *table, struct row_place place, struct target target,
+                     struct error *err)
 {
-    if (table->cache) {
-        row_cache_read(table->cache, index, target.numeric, target.category, target.label);
-        return 0;
-    }
     const char *next;
-    return row_parse(&table->parser, &table->text, row_index_find(table->index, index),
+    return row_parse(&table->parser, &table->text, row_index_find(table->index, place),
                      target.numeric, target.category, target.label, &next, err);
-}
-
-static void expect(const struct dataset *table, int64_t index)
-{
-    if (table->cache)
-        row_cache_expect(table->cache, index);
-    else
-        row_index_expect(table->index, index);
 }
 
 int table_read(struct dataset *table, int64_t index, uint64_t random, struct tensor *batch, int row,
                struct error *err)
 {
     (void)random;
-    return read_one(table, index, target_of(table, batch, row), err);
+    struct target target = target_of(table, batch, row);
+    if (!table->cache)
+        return parse_one(table, row_index_locate(table->index, index), target, err);
+    row_cache_read(table->cache, index, target.numeric, target.category, target.label);
+    return 0;
+}
+
+/* Rows that were parsed earlier cannot fail. */
+static void copy_rows(const struct dataset *table, const int64_t *indices, int count,
+                      struct tensor *batch, int first_row)
+{
+    for (int i = 0; i < count; i++)
+        row_cache_expect(table->cache, indices[i]);
+    for (int i = 0; i < count; i++) {
+        struct target target = target_of(table, batch, first_row + i);
+        row_cache_read(table->cache, indices[i], target.numeric, target.category, target.label);
+    }
+}
+
+/* Returns how many came before one that cannot be parsed. */
+static int parse_rows(const struct dataset *table, const int64_t *indices, int count,
+                      struct tensor *batch, int first_row, struct error *err)
+{
+    struct row_place places[ROWS_AT_ONCE];
+    for (int i = 0; i < count; i++)
+        places[i] = row_index_locate(table->index, indices[i]);
+    for (int i = 0; i < count && i < PAGES_AHEAD; i++)
+        row_index_expect_page(table->index, places[i]);
+    for (int i = 0; i < count && i < ROWS_AHEAD; i++)
+        row_index_expect(table->index, places[i]);
+    for (int i = 0; i < count; i++) {
+        if (i + PAGES_AHEAD < count)
+            row_index_expect_page(table->index, places[i + PAGES_AHEAD]);
+        if (i + ROWS_AHEAD < count)
+            row_index_expect(table->index, places[i + ROWS_AHEAD]);
+        if (parse_one(table, places[i], target_of(table, batch, first_row + i), err) < 0)
+            return i;
+    }
+    return count;
 }
 
 int table_read_rows(struct dataset *table, const int64_t *indices, int count, struct tensor *batch,
                     int first_row, struct error *err)
 {
-    for (int i = 0; i < count && i < ROWS_AHEAD; i++)
-        expect(table, indices[i]);
-    for (int i = 0; i < count; i++) {
-        if (i + ROWS_AHEAD < count)
-            expect(table, indices[i + ROWS_AHEAD]);
-        if (read_one(table, indices[i], target_of(table, batch, first_row + i), err) < 0)
-            return i;
+    int done = 0;
+    while (done < count) {
+        int wanted = count - done;
+        if (table->cache) {
+            wanted = wanted < ROWS_AHEAD ? wanted : ROWS_AHEAD;
+            copy_rows(table, indices + done, wanted, batch, first_row + done);
+            done += wanted;
+            continue;
+        }
+        wanted = wanted < ROWS_AT_ONCE ? wanted : ROWS_AT_ONCE;
+        int came = parse_rows(table, indices + done, wanted, batch, first_row + done, err);
+        done += came;
+        if (came < wanted)
+            break;
     }
-    return count;
+    return done;
 }
 
 /* The other split is only looked through. */

@@ -1,12 +1,12 @@
 /* MNIST and whatever comes in the same four files, such as Fashion-MNIST. */
 #include <inttypes.h>
 #include <limits.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "data/dataset.h"
 #include "data/idx.h"
+#include "data/storage.h"
 
 enum { SIDE = 28, PIXELS = SIDE * SIDE };
 
@@ -18,24 +18,23 @@ struct dataset {
 };
 
 /* The plain file, or the packed one beside it. */
-static int find_file(const char *directory, const char *name, char path[PATH_MAX],
-                     struct error *err)
+static int find_file(const struct storage *storage, const char *name, int *file, struct error *err)
 {
-    static const char *const endings[] = {"", ".gz"};
-    for (int i = 0; i < 2; i++) {
-        int length = snprintf(path, PATH_MAX, "%s/%s%s", directory, name, endings[i]);
-        if (length >= PATH_MAX)
-            return error_set(err, ERROR_USAGE, "the path of the data is longer than %d bytes",
-                             PATH_MAX);
-        if (access(path, F_OK) == 0)
-            return 0;
-    }
-    return error_set(err, ERROR_IO, "%s holds neither %s nor %s.gz", directory, name, name);
+    char packed[64];
+    snprintf(packed, sizeof packed, "%s.gz", name);
+    *file = storage_find(storage, name);
+    if (*file < 0)
+        *file = storage_find(storage, packed);
+    return *file >= 0 ? 0
+                      : error_set(err, ERROR_IO, "%s holds neither %s nor %s",
+                                  storage_name(storage), name, packed);
 }
 
-static int read_images(const char *path, struct idx *images, struct error *err)
+static int read_images(struct storage *storage, int file, struct idx *images, struct error *err)
 {
-    if (idx_read(path, images, err) < 0)
+    char path[PATH_MAX];
+    storage_describe(storage, file, path, sizeof path);
+    if (idx_read(storage, file, images, err) < 0)
         return -1;
     if (images->ndim != 3 || images->dim[1] != SIDE || images->dim[2] != SIDE)
         return error_set(err, ERROR_FORMAT,
@@ -47,10 +46,12 @@ static int read_images(const char *path, struct idx *images, struct error *err)
     return 0;
 }
 
-static int read_labels(const char *path, int64_t count, int classes, struct idx *labels,
-                       struct error *err)
+static int read_labels(struct storage *storage, int file, int64_t count, int classes,
+                       struct idx *labels, struct error *err)
 {
-    if (idx_read(path, labels, err) < 0)
+    char path[PATH_MAX];
+    storage_describe(storage, file, path, sizeof path);
+    if (idx_read(storage, file, labels, err) < 0)
         return -1;
     if (labels->ndim != 1)
         return error_set(err, ERROR_FORMAT, "%s: %d dimensions; labels have one", path,
@@ -78,20 +79,31 @@ static void mnist_close(struct dataset *dataset)
     memory_free(dataset);
 }
 
-static int read_files(struct dataset *dataset, const struct dataset_request *request,
-                      struct error *err)
+static int read_files(struct dataset *dataset, struct storage *storage,
+                      const struct dataset_request *request, struct error *err)
 {
     bool train = request->split == SPLIT_TRAIN;
-    char path[PATH_MAX];
-    if (find_file(request->path, train ? "train-images-idx3-ubyte" : "t10k-images-idx3-ubyte", path,
+    int images, labels;
+    if (find_file(storage, train ? "train-images-idx3-ubyte" : "t10k-images-idx3-ubyte", &images,
                   err) < 0 ||
-        read_images(path, &dataset->images, err) < 0)
-        return -1;
-    if (find_file(request->path, train ? "train-labels-idx1-ubyte" : "t10k-labels-idx1-ubyte", path,
+        read_images(storage, images, &dataset->images, err) < 0 ||
+        find_file(storage, train ? "train-labels-idx1-ubyte" : "t10k-labels-idx1-ubyte", &labels,
                   err) < 0)
         return -1;
-    return read_labels(path, dataset->images.dim[0], request->classes > 0 ? request->classes : 256,
-                       &dataset->labels, err);
+    return read_labels(storage, labels, dataset->images.dim[0],
+                       request->classes > 0 ? request->classes : 256, &dataset->labels, err);
+}
+
+/* Everything is in memory afterwards: the storage is not needed any more. */
+static int read_directory(struct dataset *dataset, const struct dataset_request *request,
+                          struct error *err)
+{
+    struct storage *storage;
+    if (storage_open(request->path, &storage, err) < 0)
+        return -1;
+    int status = read_files(dataset, storage, request, err);
+    storage_close(storage);
+    return status;
 }
 
 static int mnist_open(const struct dataset_request *request, struct dataset **out,
@@ -103,7 +115,7 @@ static int mnist_open(const struct dataset_request *request, struct dataset **ou
     struct dataset *dataset = memory_allocate(sizeof *dataset);
     if (!dataset)
         return error_set(err, ERROR_MEMORY, "no memory for the dataset");
-    if (read_files(dataset, request, err) < 0) {
+    if (read_directory(dataset, request, err) < 0) {
         mnist_close(dataset);
         return -1;
     }

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "data/dataset.h"
 #include "data/idx.h"
+#include "data/storage.h"
 #include "support/test.h"
 
 static const struct dataset_kind *kind_of(const char *spec)
@@ -233,29 +234,43 @@ TEST(mnist, says_what_is_missing)
     struct error err;
     struct dataset_request request = {.path = "/nowhere", .classes = 10};
     ASSERT_FAILS(kind_of("mnist")->open(&request, &dataset, &err), err, ERROR_IO,
-                 "/nowhere holds neither train-images-idx3-ubyte nor");
+                 "/nowhere: No such file or directory");
+    request.path = "tests/unit/data";
+    ASSERT_FAILS(kind_of("mnist")->open(&request, &dataset, &err), err, ERROR_IO,
+                 "tests/unit/data holds neither train-images-idx3-ubyte nor");
     request.path = NULL;
     ASSERT_FAILS(kind_of("mnist")->open(&request, &dataset, &err), err, ERROR_USAGE, "mnist:DIR");
 }
 
+/* The file is written into the test's directory and read from there. */
+static int read_idx_file(const char *name, const void *bytes, size_t count, struct error *err)
+{
+    struct storage *storage;
+    struct idx idx;
+    test_file(name, bytes, count);
+    ASSERT_OK(storage_open(test_directory(), &storage, err), *err);
+    int status = idx_read(storage, storage_find(storage, name), &idx, err);
+    storage_close(storage);
+    return status;
+}
+
 TEST(idx, refuses_gzip_data_that_is_none_cut_off_or_damaged)
 {
-    struct idx idx;
     struct error err;
     uint8_t images[IMAGE_FILE], packed[IMAGE_FILE];
     make_images(images);
-    ASSERT_FAILS(idx_read(test_file("plain.gz", images, sizeof images), &idx, &err), err,
-                 ERROR_FORMAT, "plain.gz: not gzip data");
+    ASSERT_FAILS(read_idx_file("plain.gz", images, sizeof images, &err), err, ERROR_FORMAT,
+                 "plain.gz: not gzip data");
     write_packed("whole.gz", images, sizeof images);
     FILE *file = fopen(test_path("whole.gz"), "rb");
     size_t count = fread(packed, 1, sizeof packed, file);
     fclose(file);
     ASSERT_INT(count, >, 100);
     for (size_t length = 2; length < count; length += 31)
-        ASSERT_FAILS(idx_read(test_file("short.gz", packed, length), &idx, &err), err, ERROR_FORMAT,
+        ASSERT_FAILS(read_idx_file("short.gz", packed, length, &err), err, ERROR_FORMAT,
                      "short.gz: the gzip data ends too early, at offset");
     packed[count - 6] ^= 1; /* its checksum */
-    ASSERT_FAILS(idx_read(test_file("sum.gz", packed, count), &idx, &err), err, ERROR_FORMAT,
+    ASSERT_FAILS(read_idx_file("sum.gz", packed, count, &err), err, ERROR_FORMAT,
                  "sum.gz: damaged gzip data near offset");
 }
 

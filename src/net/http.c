@@ -1,0 +1,378 @@
+#include "net/http.h"
+
+#include <curl/curl.h>
+#include <pthread.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+
+/* An easy handle keeps its connections, so a thread that takes one from the stack finds the last
+ * one's still open. */
+struct handle {
+    CURL *curl;
+    struct handle *next;
+};
+
+struct http_client {
+    struct http_settings settings;
+    char *ca_bundle;
+    pthread_mutex_t lock; /* guards `idle`; never held while a request runs */
+    struct handle *idle;
+};
+
+struct transfer {
+    const struct http_request *request;
+    struct http_reply *reply;
+    size_t sent;
+    bool too_long, stalled;
+    double stall_seconds, moved_at; /* when a byte last went either way */
+    curl_off_t moved;
+};
+
+static pthread_once_t library_once = PTHREAD_ONCE_INIT;
+static CURLcode library_status;
+
+static void start_library(void)
+{
+    library_status = curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+int http_client_create(const struct http_settings *settings, struct http_client **out,
+                       struct error *err)
+{
+    pthread_once(&library_once, start_library);
+    if (library_status != CURLE_OK)
+        return error_set(err, ERROR_IO, "libcurl does not start: %s",
+                         curl_easy_strerror(library_status));
+    struct http_client *client = memory_allocate(sizeof *client);
+    if (!client)
+        return error_set(err, ERROR_MEMORY, "no memory for an HTTP client");
+    client->settings = *settings;
+    client->ca_bundle = settings->ca_bundle ? memory_copy_text(settings->ca_bundle) : NULL;
+    pthread_mutex_init(&client->lock, NULL);
+    *out = client;
+    return 0;
+}
+
+void http_client_destroy(struct http_client *client)
+{
+    if (!client)
+        return;
+    while (client->idle) {
+        struct handle *handle = client->idle;
+        client->idle = handle->next;
+        curl_easy_cleanup(handle->curl);
+        memory_free(handle);
+    }
+    pthread_mutex_destroy(&client->lock);
+    memory_free(client->ca_bundle);
+    memory_free(client);
+}
+
+static struct handle *take_handle(struct http_client *client)
+{
+    pthread_mutex_lock(&client->lock);
+    struct handle *handle = client->idle;
+    if (handle)
+        client->idle = handle->next;
+    pthread_mutex_unlock(&client->lock);
+    if (handle)
+        return handle;
+    handle = memory_allocate(sizeof *handle);
+    if (handle && !(handle->curl = curl_easy_init())) {
+        memory_free(handle);
+        handle = NULL;
+    }
+    return handle;
+}
+
+static void give_handle(struct http_client *client, struct handle *handle)
+{
+    curl_easy_reset(handle->curl); /* forgets the secret; keeps the connection */
+    pthread_mutex_lock(&client->lock);
+    handle->next = client->idle;
+    client->idle = handle;
+    pthread_mutex_unlock(&client->lock);
+}
+
+/* The value behind "name:" without the spaces around it, when the line is that header. */
+static bool header_value(const char *line, size_t bytes, const char *name, char *out, size_t space)
+{
+    size_t length = strlen(name);
+    if (bytes <= length || strncasecmp(line, name, length) != 0 || line[length] != ':')
+        return false;
+    const char *at = line + length + 1, *end = line + bytes;
+    while (at < end && (*at == ' ' || *at == '\t'))
+        at++;
+    while (end > at && (end[-1] == '\r' || end[-1] == '\n' || end[-1] == ' '))
+        end--;
+    snprintf(out, space, "%.*s", (int)(end - at), at);
+    return true;
+}
+
+/* "bytes 0-99/1234" */
+static void read_content_range(struct http_reply *reply, const char *text)
+{
+    long long start, total;
+    if (sscanf(text, "bytes %lld-%*d/%lld", &start, &total) == 2 && start >= 0 && total >= 0) {
+        reply->range_start = start;
+        reply->range_total = total;
+    }
+}
+
+static void forget_headers(struct http_reply *reply)
+{
+    reply->length = reply->range_start = reply->range_total = -1;
+    reply->retry_after = 0;
+    reply->etag[0] = reply->region[0] = reply->date[0] = '\0';
+}
+
+static size_t on_header(char *line, size_t size, size_t count, void *context)
+{
+    struct http_reply *reply = ((struct transfer *)context)->reply;
+    size_t bytes = size * count;
+    char value[200];
+    if (bytes > 5 && strncmp(line, "HTTP/", 5) == 0)
+        forget_headers(reply); /* of an interim reply */
+    else if (header_value(line, bytes, "Content-Range", value, sizeof value))
+        read_content_range(reply, value);
+    else if (header_value(line, bytes, "Content-Length", value, sizeof value))
+        reply->length = strtoll(value, NULL, 10);
+    else if (header_value(line, bytes, "Retry-After", value, sizeof value))
+        reply->retry_after = strtod(value, NULL);
+    else if (!header_value(line, bytes, "ETag", reply->etag, sizeof reply->etag) &&
+             !header_value(line, bytes, "x-amz-bucket-region", reply->region, sizeof reply->region))
+        header_value(line, bytes, "Date", reply->date, sizeof reply->date);
+    return bytes;
+}
+
+static size_t on_body(char *bytes, size_t size, size_t count, void *context)
+{
+    struct transfer *transfer = context;
+    const struct http_request *request = transfer->request;
+    struct http_reply *reply = transfer->reply;
+    size_t length = size * count;
+    long status = reply->status;
+    if (request->into && status / 100 == 2) {
+        if (length > request->into_bytes - reply->received) {
+            transfer->too_long = true;
+            return 0;
+        }
+        memcpy((char *)request->into + reply->received, bytes, length);
+        reply->received += length;
+        return length;
+    }
+    if (length > HTTP_BODY_LIMIT - reply->body.length) {
+        transfer->too_long = true;
+        return 0;
+    }
+    strbuf_add_bytes(&reply->body, bytes, length);
+    return reply->body.failed ? 0 : length;
+}
+
+/* The status is known once the headers are: libcurl has it before the first byte of the body. */
+struct body_context {
+    struct transfer transfer;
+    CURL *curl;
+};
+
+static size_t on_body_with_status(char *bytes, size_t size, size_t count, void *context)
+{
+    struct body_context *body = context;
+    long status = 0;
+    curl_easy_getinfo(body->curl, CURLINFO_RESPONSE_CODE, &status);
+    body->transfer.reply->status = (int)status;
+    return on_body(bytes, size, count, &body->transfer);
+}
+
+static size_t on_send(char *out, size_t size, size_t count, void *context)
+{
+    struct transfer *transfer = context;
+    size_t left = transfer->request->body_bytes - transfer->sent, bytes = size * count;
+    if (bytes > left)
+        bytes = left;
+    memcpy(out, (const char *)transfer->request->body + transfer->sent, bytes);
+    transfer->sent += bytes;
+    return bytes;
+}
+
+/* A kept connection that the server had closed: libcurl sends the body again on a new one. */
+static int on_rewind(void *context, curl_off_t offset, int origin)
+{
+    struct transfer *transfer = context;
+    if (origin != SEEK_SET || offset < 0 || (size_t)offset > transfer->request->body_bytes)
+        return CURL_SEEKFUNC_CANTSEEK;
+    transfer->sent = (size_t)offset;
+    return CURL_SEEKFUNC_OK;
+}
+
+/* Called about once a second. Not CURLOPT_LOW_SPEED_TIME, which averages over five seconds and so
+ * forgives a burst before the silence. */
+static int on_progress(void *context, curl_off_t total_in, curl_off_t in, curl_off_t total_out,
+                       curl_off_t out)
+{
+    struct transfer *transfer = context;
+    double now = clock_seconds();
+    (void)total_in, (void)total_out;
+    if (in + out != transfer->moved) {
+        transfer->moved = in + out;
+        transfer->moved_at = now;
+    }
+    transfer->stalled |= now - transfer->moved_at > transfer->stall_seconds;
+    return transfer->stalled;
+}
+
+static void set_method(CURL *curl, const struct http_request *request, struct transfer *transfer)
+{
+    if (strcmp(request->method, "HEAD") == 0) {
+        curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
+    } else if (strcmp(request->method, "PUT") == 0) {
+        curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L);
+        curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)request->body_bytes);
+        curl_easy_setopt(curl, CURLOPT_READFUNCTION, on_send);
+        curl_easy_setopt(curl, CURLOPT_READDATA, transfer);
+        curl_easy_setopt(curl, CURLOPT_SEEKFUNCTION, on_rewind);
+        curl_easy_setopt(curl, CURLOPT_SEEKDATA, transfer);
+    } else if (strcmp(request->method, "POST") == 0) {
+        curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_bytes);
+        curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request->body_bytes ? request->body : "");
+    } else if (strcmp(request->method, "GET") != 0) {
+        curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request->method);
+    }
+}
+
+static void set_signature(CURL *curl, const struct http_signature *signature)
+{
+    char scope[160];
+    if (!signature)
+        return;
+    snprintf(scope, sizeof scope, "aws:amz:%s:%s", signature->region, signature->service);
+    curl_easy_setopt(curl, CURLOPT_AWS_SIGV4, scope);
+    curl_easy_setopt(curl, CURLOPT_USERNAME, signature->key_id);
+    curl_easy_setopt(curl, CURLOPT_PASSWORD, signature->secret);
+}
+
+static void set_limits(CURL *curl, const struct http_client *client)
+{
+    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS,
+                     (long)(client->settings.connect_seconds * 1000));
+    /* Not every server answers "Expect: 100-continue". The header cannot be taken away: libcurl
+     * 7.88 would sign the line that does so. */
+    curl_easy_setopt(curl, CURLOPT_EXPECT_100_TIMEOUT_MS, 200L);
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);       /* other threads must not see its SIGALRM */
+    curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L); /* a signature is for one host */
+    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L); /* a key may well be "a/../b" */
+    curl_easy_setopt(curl, CURLOPT_USERAGENT, "lockstep/" LOCKSTEP_VERSION);
+    if (client->ca_bundle)
+        curl_easy_setopt(curl, CURLOPT_CAINFO, client->ca_bundle);
+}
+
+static enum http_outcome judge(CURLcode code, const struct transfer *transfer)
+{
+    if (transfer->too_long)
+        return HTTP_TOO_LONG;
+    switch (code) {
+    case CURLE_OK:
+        return HTTP_REPLIED;
+    case CURLE_URL_MALFORMAT:
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_NOT_BUILT_IN:
+    case CURLE_BAD_FUNCTION_ARGUMENT:
+        return HTTP_IMPOSSIBLE;
+    default:
+        return HTTP_INTERRUPTED;
+    }
+}
+
+static bool make_headers(const struct http_request *request, struct curl_slist **out)
+{
+    *out = NULL;
+    for (const char *const *at = request->headers; at && *at; at++) {
+        struct curl_slist *longer = curl_slist_append(*out, *at);
+        if (!longer)
+            return false;
+        *out = longer;
+    }
+    return true;
+}
+
+static void perform(struct http_client *client, CURL *curl, struct curl_slist *headers,
+                    const struct http_request *request, struct http_reply *reply)
+{
+    char reason[CURL_ERROR_SIZE] = "";
+    struct body_context body = {.transfer = {.request = request,
+                                             .reply = reply,
+                                             .stall_seconds = client->settings.stall_seconds,
+                                             .moved_at = clock_seconds()},
+                                .curl = curl};
+    set_limits(curl, client);
+    set_method(curl, request, &body.transfer);
+    set_signature(curl, request->signature);
+    curl_easy_setopt(curl, CURLOPT_URL, request->url);
+    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(curl, CURLOPT_HEADERDATA, &body.transfer);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body_with_status);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, &body);
+    curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+    curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &body.transfer);
+    curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+    curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, reason);
+    CURLcode code = curl_easy_perform(curl);
+    long status = 0;
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+    reply->status = (int)status;
+    reply->outcome = judge(code, &body.transfer);
+    if (body.transfer.stalled)
+        snprintf(reason, sizeof reason, "nothing came for %g s", client->settings.stall_seconds);
+    else if (code != CURLE_OK && !reason[0])
+        snprintf(reason, sizeof reason, "%s", curl_easy_strerror(code));
+    snprintf(reply->failure, sizeof reply->failure, "%s", reason);
+}
+
+int http_perform(struct http_client *client, const struct http_request *request,
+                 struct http_reply *reply, struct error *err)
+{
+    strbuf_clear(&reply->body);
+    reply->received = 0;
+    reply->status = 0;
+    forget_headers(reply);
+    struct curl_slist *headers;
+    struct handle *handle = make_headers(request, &headers) ? take_handle(client) : NULL;
+    if (handle) {
+        perform(client, handle->curl, headers, request, reply);
+        give_handle(client, handle);
+    }
+    curl_slist_free_all(headers);
+    if (!handle || reply->body.failed)
+        return error_set(err, ERROR_MEMORY, "no memory for an HTTP request");
+    return 0;
+}
+
+void http_reply_init(struct http_reply *reply)
+{
+    *reply = (struct http_reply){0};
+    strbuf_init(&reply->body);
+}
+
+void http_reply_release(struct http_reply *reply)
+{
+    strbuf_release(&reply->body);
+}
+
+void http_encode(struct strbuf *out, const char *text, bool keep_slash)
+{
+    static const char plain[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+    for (; *text; text++) {
+        if (strchr(plain, *text) || (keep_slash && *text == '/'))
+            strbuf_add_char(out, *text);
+        else
+            strbuf_addf(out, "%%%02X", (unsigned char)*text);
+    }
+}
