@@ -13,6 +13,7 @@ struct convert_command {
     const char *labels, *validation_labels, *names, *boxes, *packing, *json;
     int train_shards, validation_shards, resize, quality, threads;
     int64_t seed;
+    bool check;
 };
 
 static const char *const packings[] = {"none", "gzip", "zlib", NULL}; /* as enum tfrecord_packing */
@@ -35,6 +36,9 @@ static const struct option options[] = {
                .max = 100,
                .help = "of JPEGs that are encoded anew: resized, PNG or CMYK; others "
                        "keep their bytes"),
+    OPTION_FLAG(convert_command, check, "check",
+                .help = "decode every picture, so that one that is cut off stops the conversion; "
+                        "otherwise only headers of those that keep their bytes are read"),
     OPTION_SECTION("Labels"),
     OPTION_TEXT(convert_command, labels, "labels", .value = "FILE", .aliases = "labels-file",
                 .initial_note = "classes sorted by name",
@@ -117,6 +121,7 @@ static struct convert_settings settings_of(const struct convert_command *wanted)
         .shards = {wanted->train_shards, wanted->validation_shards},
         .resize = wanted->resize,
         .quality = wanted->quality,
+        .check = wanted->check,
         .seed = (uint64_t)wanted->seed,
     };
     while (strcmp(packings[settings.packing], wanted->packing) != 0)

@@ -265,6 +265,12 @@ static int prepare_picture(const struct shard *shard, size_t bytes, struct pictu
     int resize = shard->conversion->settings->resize;
     if (info.format != PICTURE_JPEG || info.channels == 4 || (resize && side > resize))
         return encode_anew(shard, bytes, record, owned, err);
+    if (shard->conversion->settings->check) {
+        struct picture picture;
+        if (pictures_decode(shard->conversion->pictures, shard->encoded, bytes, &picture, err) < 0)
+            return -1;
+        memory_free(picture.pixels);
+    }
     record->encoded = shard->encoded;
     record->encoded_bytes = bytes;
     record->width = info.width;

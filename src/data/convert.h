@@ -16,6 +16,7 @@ struct convert_settings {
     const char *labels, *validation_labels, *names, *boxes; /* files; each may be NULL */
     int shards[2]; /* by enum dataset_split; 0: a sensible number */
     int resize;    /* short side, of pictures whose short side is longer; 0: as they are */
+    bool check;    /* decode also pictures whose bytes are copied */
     int quality;   /* of JPEGs that are encoded anew */
     uint64_t seed; /* of the order of records */
     enum tfrecord_packing packing;

@@ -269,6 +269,23 @@ TEST(convert, names_the_file_that_is_no_picture)
     ASSERT_FAILS(convert(&settings, 2, &report, &err), err, ERROR_FORMAT, "bad/train/n1/text.jpg");
 }
 
+TEST(convert, decodes_everything_when_told_to_check)
+{
+    const char *source = make_folders("check");
+    struct convert_settings settings = settings_for(source, test_path("check-shards"));
+    struct convert_report report;
+    struct error err = {0};
+    size_t bytes;
+    uint8_t *encoded = draw(0, 1, false, &bytes);
+    ASSERT_OK(file_write_atomic(test_path("check/train/n1/cut.jpg"), encoded, bytes - 200, &err),
+              err);
+    memory_free(encoded);
+    settings.check = true;
+    ASSERT_FAILS(convert(&settings, 2, &report, &err), err, ERROR_FORMAT, "check/train/n1/cut.jpg");
+    settings.check = false;
+    ASSERT_OK(convert(&settings, 2, &report, &err), err);
+}
+
 /* --- archives ------------------------------------------------------------------------------- */
 
 static void add_member(struct strbuf *archive, const char *name, const void *data, size_t bytes)
