@@ -72,7 +72,8 @@ static void add_command(struct strbuf *out, const struct command *command)
 
 static void add_group(struct strbuf *out, const struct command *group)
 {
-    strbuf_addf(out, "    %s)\n    if [ \"$COMP_CWORD\" -eq 2 ]; then\n        words='", group->name);
+    strbuf_addf(out, "    %s)\n    if [ \"$COMP_CWORD\" -eq 2 ]; then\n        words='",
+                group->name);
     add_names(out, group->parts);
     strbuf_add(out, "'\n    else\n    case ${COMP_WORDS[2]} in\n");
     for (const struct command *const *part = group->parts; *part; part++)

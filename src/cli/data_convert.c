@@ -19,20 +19,22 @@ static const char *const packings[] = {"none", "gzip", "zlib", NULL}; /* as enum
 
 static const struct option options[] = {
     OPTION_ARGUMENT(convert_command, source, "SRC", .required = true, .value = "DIR|FILE",
-                    .aliases = "raw-data-dir local-scratch-dir",
-                    .help = "class folders (train/CLASS/*.jpg and val/CLASS/*.jpg, or CLASS/*.jpg), "
-                            "a tar file, or a directory of ILSVRC2012_img_train.tar and "
-                            "ILSVRC2012_img_val.tar"),
+                    .aliases = "raw-data-dir",
+                    .help =
+                        "class folders (train/CLASS/*.jpg and val/CLASS/*.jpg, or CLASS/*.jpg), "
+                        "a tar file, or a directory of ILSVRC2012_img_train.tar and "
+                        "ILSVRC2012_img_val.tar"),
     OPTION_ARGUMENT(convert_command, target, "DST", .required = true, .value = "DIR",
-                    .aliases = "output-directory",
+                    .aliases = "output-directory local-scratch-dir",
                     .help = "directory for train-*-of-* and validation-*-of-*; made if need be"),
     OPTION_SECTION("Pictures"),
     OPTION_INT(convert_command, resize, "resize", .letter = 'r', .value = "PIXELS", .initial = "0",
                .initial_note = "as they are", OPTION_AT_LEAST(0),
                .help = "make the short side this long, of pictures where it is longer"),
     OPTION_INT(convert_command, quality, "quality", .letter = 'Q', .initial = "85", .min = 1,
-               .max = 100, .help = "of JPEGs that are encoded anew: resized, PNG or CMYK; others "
-                                   "keep their bytes"),
+               .max = 100,
+               .help = "of JPEGs that are encoded anew: resized, PNG or CMYK; others "
+                       "keep their bytes"),
     OPTION_SECTION("Labels"),
     OPTION_TEXT(convert_command, labels, "labels", .value = "FILE", .aliases = "labels-file",
                 .initial_note = "classes sorted by name",
@@ -61,8 +63,8 @@ static const struct option options[] = {
     DATA_JSON_OPTION(convert_command),
     OPTION_REFUSED("train-directory", .value = "DIR", .aliases = "validation-directory",
                    .help = "write SRC, the directory above both"),
-    OPTION_REFUSED("gcs-upload", .accepts = "false 0", .aliases = "nogcs-upload project gcs-output-path",
-                   .help = "shards are written to DST only"),
+    OPTION_REFUSED("gcs-upload", .accepts = "false 0", .help = "shards are written to DST only"),
+    OPTION_REFUSED("gcs-output-path", .value = "PATH", .help = "shards are written to DST only"),
     OPTION_REFUSED("imagenet-username", .value = "NAME", .aliases = "imagenet-access-key",
                    .help = "this program downloads nothing: give it the tar files"),
     OPTION_END};
@@ -78,8 +80,7 @@ static int write_json(const struct convert_report *report, double seconds, const
     json_set_integer(json, "validation_pictures", report->pictures[SPLIT_EVALUATE]);
     json_set_integer(json, "train_shards", report->shards[SPLIT_TRAIN]);
     json_set_integer(json, "validation_shards", report->shards[SPLIT_EVALUATE]);
-    json_set_integer(json, "kept_shards",
-                     report->kept[SPLIT_TRAIN] + report->kept[SPLIT_EVALUATE]);
+    json_set_integer(json, "kept_shards", report->kept[SPLIT_TRAIN] + report->kept[SPLIT_EVALUATE]);
     json_set_integer(json, "encoded_anew", report->encoded_anew);
     json_set_integer(json, "written_bytes", (int64_t)report->bytes);
     json_set_number(json, "seconds", seconds);

@@ -28,8 +28,9 @@ static const struct option options[] = {
     OPTION_LONG(inspect_command, seed, "seed", .initial = "1", OPTION_AT_LEAST(0),
                 .help = "of the choice of pictures, and of kinds that are drawn"),
     OPTION_LONG(inspect_command, examples, "examples", OPTION_AT_LEAST(0), .initial = "0",
-                .initial_note = "all", .help = "at most so many of each split, for kinds that are "
-                                               "drawn"),
+                .initial_note = "all",
+                .help = "at most so many of each split, for kinds that are "
+                        "drawn"),
     DATA_THREADS_OPTION(inspect_command),
     DATA_JSON_OPTION(inspect_command),
     OPTION_END};
@@ -121,8 +122,9 @@ static int write_json(const struct survey *survey, const char *target, struct er
 static void add_pictures(struct strbuf *out, const struct survey_split *split)
 {
     char bytes[32];
-    strbuf_addf(out, "  %" PRId64 " JPEG, %" PRId64 " PNG; %" PRId64 " grey, %" PRId64
-                     " of four channels\n",
+    strbuf_addf(out,
+                "  %" PRId64 " JPEG, %" PRId64 " PNG; %" PRId64 " grey, %" PRId64
+                " of four channels\n",
                 split->formats[PICTURE_JPEG], split->formats[PICTURE_PNG], split->channels[1],
                 split->channels[4]);
     strbuf_addf(out, "  width %.0f to %.0f, mean %.0f; height %.0f to %.0f, mean %.0f; %s each\n",
@@ -171,6 +173,8 @@ static void add_columns(struct strbuf *out, const struct survey_split *split)
         if (column->range.max > column->range.min || column->range.sum != 0)
             strbuf_addf(out, "  %12.6g to %12.6g, mean %12.6g", column->range.min,
                         column->range.max, mean(&column->range));
+        else if (!column->missing)
+            strbuf_add(out, "  never missing");
         if (column->missing)
             strbuf_addf(out, "  missing %.1f %%",
                         100 * (double)column->missing / (double)split->examples);
@@ -183,8 +187,9 @@ static void add_split(struct strbuf *out, const struct survey_split *split, cons
     char bytes[32];
     strbuf_addf(out, "%s: %" PRId64 " examples", name, split->examples);
     if (split->files)
-        strbuf_addf(out, ", %s in %d files",
-                    data_bytes_text((double)split->bytes, bytes, sizeof bytes), split->files);
+        strbuf_addf(out, ", %s in %d file%s",
+                    data_bytes_text((double)split->bytes, bytes, sizeof bytes), split->files,
+                    split->files == 1 ? "" : "s");
     strbuf_add_char(out, '\n');
     if (split->encoded.count)
         add_pictures(out, split);

@@ -31,7 +31,7 @@ void data_work_end(struct task_line *line)
 int data_work_status(int status, const struct error *err)
 {
     return status < 0 && err->code == ERROR_CANCELLED && signals_status() ? signals_status()
-                                                                         : status;
+                                                                          : status;
 }
 
 const char *data_bytes_text(double bytes, char *text, size_t capacity)

@@ -15,9 +15,7 @@ struct verify_command {
 static const struct option options[] = {
     OPTION_ARGUMENT(verify_command, spec, "SPEC", .required = true, .aliases = "data",
                     .help = "KIND:DIR, as in --data of `lockstep train`"),
-    DATA_THREADS_OPTION(verify_command),
-    DATA_JSON_OPTION(verify_command),
-    OPTION_END};
+    DATA_THREADS_OPTION(verify_command), DATA_JSON_OPTION(verify_command), OPTION_END};
 
 static struct json *problem_json(const struct survey_problem *problem)
 {

@@ -55,9 +55,8 @@ static int read_annotations(struct conversion *conversion, struct gather_setting
 {
     const struct convert_settings *settings = conversion->settings;
     int64_t count = 0;
-    if (settings->labels &&
-        annotations_read_words(settings->labels, conversion->arena, &gather->classes, &count, err) <
-            0)
+    if (settings->labels && annotations_read_words(settings->labels, conversion->arena,
+                                                   &gather->classes, &count, err) < 0)
         return -1;
     gather->class_count = (int)count;
     if (settings->validation_labels &&
@@ -403,6 +402,7 @@ int convert_run(const struct convert_settings *settings, const struct work *work
         status = work_run(&watched, conversion.shards[0] + conversion.shards[1],
                           splits[0].count + splits[1].count, run_job, &run, err);
         if (status == 0) {
+            destination_sweep(conversion.destination, CONVERT_MANIFEST);
             destination_sweep(conversion.destination, "train-");
             destination_sweep(conversion.destination, "validation-");
         }

@@ -14,15 +14,15 @@ struct work;
 struct convert_settings {
     const char *source, *target;
     const char *labels, *validation_labels, *names, *boxes; /* files; each may be NULL */
-    int shards[2];      /* by enum dataset_split; 0: a sensible number */
-    int resize;         /* short side, of pictures whose short side is longer; 0: as they are */
-    int quality;        /* of JPEGs that are encoded anew */
-    uint64_t seed;      /* of the order of records */
+    int shards[2]; /* by enum dataset_split; 0: a sensible number */
+    int resize;    /* short side, of pictures whose short side is longer; 0: as they are */
+    int quality;   /* of JPEGs that are encoded anew */
+    uint64_t seed; /* of the order of records */
     enum tfrecord_packing packing;
 };
 
 struct convert_report {
-    int64_t pictures[2]; /* by enum dataset_split */
+    int64_t pictures[2];    /* by enum dataset_split */
     int shards[2], kept[2]; /* all; those that an earlier run had finished */
     int classes;
     int64_t encoded_anew; /* by this run */

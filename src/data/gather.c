@@ -67,9 +67,8 @@ static bool starts_split(const char *name, enum dataset_split *split, const char
     static const struct {
         const char *folder;
         enum dataset_split split;
-    } folders[] = {{"train/", SPLIT_TRAIN},
-                   {"val/", SPLIT_EVALUATE},
-                   {"validation/", SPLIT_EVALUATE}};
+    } folders[] = {
+        {"train/", SPLIT_TRAIN}, {"val/", SPLIT_EVALUATE}, {"validation/", SPLIT_EVALUATE}};
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         size_t length = strlen(folders[i].folder);
         if (strncmp(name, folders[i].folder, length) != 0 || !strchr(name + length, '/'))
@@ -117,8 +116,8 @@ static int find_in_folders(struct gathering *gathering, struct finds *finds, str
         found.class_name = class_name(gathering->arena, finds, rest, (size_t)(slash - rest));
         if (!found.class_name)
             return no_memory(err);
-        found.picture = (struct gathered_picture){
-            .file = i, .bytes = files[i].bytes, .name = base_name(rest)};
+        found.picture =
+            (struct gathered_picture){.file = i, .bytes = files[i].bytes, .name = base_name(rest)};
         if (add_find(finds, &found, err) < 0)
             return -1;
     }
@@ -190,8 +189,7 @@ static int find_in_archive(struct gathering *gathering, const struct archive *ar
         return no_memory(err);
     uint64_t offset = 0;
     int found, status = 0;
-    while (status == 0 &&
-           (found = tar_next(where, bytes, count, &offset, member, err)) > 0)
+    while (status == 0 && (found = tar_next(where, bytes, count, &offset, member, err)) > 0)
         if (member->is_file)
             status = add_member(gathering, archive, bytes, member, finds, err);
     if (status == 0 && found < 0) {
@@ -327,8 +325,8 @@ static int number_classes(struct gathering *gathering, const struct finds *finds
     for (int64_t i = 0; i < finds->count; i++) {
         struct found *found = &finds->items[i];
         struct class_order wanted = {.name = found->class_name};
-        const struct class_order *known = bsearch(&wanted, order, (size_t)gathering->class_count,
-                                                  sizeof *order, compare_orders);
+        const struct class_order *known =
+            bsearch(&wanted, order, (size_t)gathering->class_count, sizeof *order, compare_orders);
         if (!known)
             return error_set(err, ERROR_FORMAT,
                              "class '%.200s' of picture %.200s is not among the %d classes of the "
@@ -359,8 +357,7 @@ static int finish(struct gathering *gathering, const struct gather_settings *set
                          storage_name(gathering->storage));
     if (settings->classes) {
         gathering->class_count = settings->class_count;
-        gathering->classes =
-            ARENA_ARRAY(gathering->arena, const char *, settings->class_count + 1);
+        gathering->classes = ARENA_ARRAY(gathering->arena, const char *, settings->class_count + 1);
         for (int i = 0; gathering->classes && i < settings->class_count; i++)
             gathering->classes[i] = arena_copy_text(gathering->arena, settings->classes[i]);
         if (!gathering->classes)

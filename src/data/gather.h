@@ -10,8 +10,8 @@
 struct storage;
 
 struct gathered_picture {
-    int file; /* of the storage */
-    int label; /* 0 .. class_count-1 */
+    int file;               /* of the storage */
+    int label;              /* 0 .. class_count-1 */
     uint64_t offset, bytes; /* in that file: all of it, or a part of an archive */
     const char *name;       /* without folders */
 };
@@ -36,7 +36,7 @@ int gather_folders(const char *path, struct gathering **out, struct error *err);
 
 struct gather_settings {
     const char *path;
-    const char *const *classes;           /* their order; NULL: sorted by name */
+    const char *const *classes; /* their order; NULL: sorted by name */
     int class_count;
     const char *const *validation_labels; /* class of each picture of a flat validation archive,
                                            * in order of the pictures' names; may be NULL */

@@ -73,7 +73,8 @@ static void draw_letter(struct picture *picture, int x, int y, const struct lett
             if (!(letter->rows[row] >> (COLUMNS - 1 - column) & 1) || px < 0 || py < 0 ||
                 px >= picture->width || py >= picture->height)
                 continue;
-            uint8_t *pixel = picture->pixels + 3 * ((size_t)py * (size_t)picture->width + (size_t)px);
+            uint8_t *pixel =
+                picture->pixels + 3 * ((size_t)py * (size_t)picture->width + (size_t)px);
             pixel[0] = pixel[1] = pixel[2] = grey;
         }
 }

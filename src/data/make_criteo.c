@@ -38,7 +38,8 @@ static void create_world(uint64_t seed, struct world *world)
     for (int i = 0; i < INTEGERS; i++) {
         world->integer_weight[i] = 0.35 * (double)random_normal(&random);
         world->integer_scale[i] = (double)random_between(&random, 0.8f, 2.2f);
-        world->integer_missing[i] = i % 3 == 0 ? (double)random_between(&random, 0.1f, 0.45f) : 0.02;
+        world->integer_missing[i] =
+            i % 3 == 0 ? (double)random_between(&random, 0.1f, 0.45f) : 0.02;
     }
     for (int i = 0; i < CATEGORIES; i++) {
         world->vocabulary[i] = exp((double)random_between(&random, 1.5f, 13.8f));
@@ -131,8 +132,8 @@ static void forward(void *context, const struct work_state *state)
         forwarded->work->observe(forwarded->work->context, &whole);
 }
 
-static int write_waves(struct file_draft *file, struct wave *wave, int wave_blocks, const struct work *work,
-                       uint64_t *bytes, struct error *err)
+static int write_waves(struct file_draft *file, struct wave *wave, int wave_blocks,
+                       const struct work *work, uint64_t *bytes, struct error *err)
 {
     int64_t blocks = (wave->rows + BLOCK - 1) / BLOCK;
     struct forwarded forwarded = {.work = work, .total = wave->rows};

@@ -90,8 +90,7 @@ static int add_picture(struct shard *shard, int64_t index, struct work_counts *c
     return tfrecord_writer_add(shard->writer, shard->message.text, shard->message.length, err);
 }
 
-static int fill_shard(struct shard *shard, int index, struct work_counts *counts,
-                      struct error *err)
+static int fill_shard(struct shard *shard, int index, struct work_counts *counts, struct error *err)
 {
     const struct making *making = shard->making;
     int64_t count = making->counts[shard->split], shards = making->shards[shard->split];
@@ -171,9 +170,11 @@ static int make_imagenet(const struct make_settings *settings, const struct work
         .side = settings->image_size ? settings->image_size : DEFAULT_SIDE,
         .key = random_key_text(settings->seed, "imagenet"),
     };
-    struct make_report report = {.examples = making.counts[0],
-                                 .eval_examples = making.counts[1],
-                                 .classes = making.classes};
+    struct make_report report = {
+        .examples = making.counts[0], .eval_examples = making.counts[1], .classes = making.classes};
+    if (making.side > SCENE_MAX_SIDE)
+        return error_set(err, ERROR_USAGE, "pictures have at most %d pixels on a side",
+                         SCENE_MAX_SIDE);
     if (destination_open(settings->directory, &making.destination, err) < 0)
         return -1;
     int status = check_settings(&making, err);

@@ -35,8 +35,8 @@ static int draw_block(void *context, int64_t job, struct work_counts *counts, st
 {
     (void)err;
     struct digits *digits = context;
-    int64_t first = job * BLOCK, last = first + BLOCK < digits->count ? first + BLOCK
-                                                                      : digits->count;
+    int64_t first = job * BLOCK,
+            last = first + BLOCK < digits->count ? first + BLOCK : digits->count;
     for (int64_t i = first; i < last; i++) {
         struct random stream = {.key = random_key(digits->key, (uint64_t)i)};
         int digit = (int)random_below(&stream, CLASSES);
@@ -64,8 +64,8 @@ static int write_packed(struct destination *destination, const char *name, const
 
 static int draw(struct digits *digits, const struct work *work, struct error *err)
 {
-    digits->images = memory_allocate(IMAGES_HEADER_BYTES +
-                                     (size_t)digits->count * HANDWRITING_PIXELS);
+    digits->images =
+        memory_allocate(IMAGES_HEADER_BYTES + (size_t)digits->count * HANDWRITING_PIXELS);
     digits->labels = memory_allocate(LABELS_HEADER_BYTES + (size_t)digits->count);
     if (!digits->images || !digits->labels)
         return error_set(err, ERROR_MEMORY, "no memory for the digits");

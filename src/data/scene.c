@@ -75,17 +75,29 @@ static float lattice(int x, int y, uint32_t key)
     return (float)(hash((uint32_t)x, (uint32_t)y, key) >> 8) * (2.0f / (1 << 24)) - 1;
 }
 
-/* Values on a grid of `cell` pixels, smooth between; -1 .. 1. */
-static float smooth_noise(float x, float y, float cell, uint32_t key)
+static float smooth(float part)
 {
-    float gx = x / cell, gy = y / cell;
-    int ix = (int)gx, iy = (int)gy;
-    float fx = gx - (float)ix, fy = gy - (float)iy;
-    fx = fx * fx * (3 - 2 * fx);
-    fy = fy * fy * (3 - 2 * fy);
-    float top = lattice(ix, iy, key) * (1 - fx) + lattice(ix + 1, iy, key) * fx;
-    float bottom = lattice(ix, iy + 1, key) * (1 - fx) + lattice(ix + 1, iy + 1, key) * fx;
-    return top * (1 - fy) + bottom * fy;
+    return part * part * (3 - 2 * part);
+}
+
+/* Adds to a row of pixels: values on a grid of `cell` units, smooth between, -weight .. weight.
+ * Along the row only the ends of each cell are drawn. */
+static void add_noise_row(float *row, int width, float unit, float y, float cell, float weight,
+                          uint32_t key)
+{
+    float gy = y / cell, left = 0, right = 0;
+    int iy = (int)gy, last = -1;
+    float fy = smooth(gy - (float)iy);
+    for (int column = 0; column < width; column++) {
+        float gx = (float)column * unit / cell;
+        int ix = (int)gx;
+        if (ix != last) {
+            left = lattice(ix, iy, key) * (1 - fy) + lattice(ix, iy + 1, key) * fy;
+            right = lattice(ix + 1, iy, key) * (1 - fy) + lattice(ix + 1, iy + 1, key) * fy;
+            last = ix;
+        }
+        row[column] += weight * (left + (right - left) * smooth(gx - (float)ix));
+    }
 }
 
 /* A wave of straight lines between -1 and 1, one period per unit. */
@@ -164,12 +176,17 @@ static void plan_scene(const struct look *look, struct random *random, int width
     }
 }
 
-static float ground_noise(const struct scene *scene, float x, float y)
+/* How much lighter each pixel of the row is: rough ground and the grain of the film. */
+static void light_row(const struct scene *scene, int row, int width, float *light)
 {
-    float sum = 0, weight = 1, cell = 96;
+    float weight = scene->roughness, cell = 96;
+    for (int column = 0; column < width; column++) {
+        uint32_t grain = hash((uint32_t)column, (uint32_t)row, scene->key ^ 0x5bd1e995u);
+        light[column] = (float)(grain % GRAIN) - GRAIN / 2.0f;
+    }
     for (int i = 0; i < OCTAVES; i++, weight *= 0.6f, cell *= 0.45f)
-        sum += weight * smooth_noise(x, y, cell, scene->key + (uint32_t)i);
-    return sum;
+        add_noise_row(light, width, scene->scale, (float)row * scene->scale, cell, weight,
+                      scene->key + (uint32_t)i);
 }
 
 static struct color ground_at(const struct scene *scene, float x, float y, int width, int height)
@@ -207,17 +224,15 @@ void scene_draw(int label, uint64_t class_key, uint64_t picture_key, int width, 
     struct scene scene;
     plan_scene(&look, &random, width, height, &scene);
     for (int row = 0; row < height; row++) {
+        float light[SCENE_MAX_SIDE];
+        light_row(&scene, row, width, light);
         for (int column = 0; column < width; column++) {
             float x = (float)column, y = (float)row;
             const struct thing *thing = thing_at(scene.things, scene.thing_count, x, y);
-            struct color color = thing ? thing_color(&scene, thing, x, y)
-                                       : ground_at(&scene, x, y, width, height);
-            float light = scene.roughness *
-                          ground_noise(&scene, x * scene.scale, y * scene.scale);
-            uint32_t grain = hash((uint32_t)column, (uint32_t)row, scene.key ^ 0x5bd1e995u);
-            light += (float)(grain % GRAIN) - GRAIN / 2.0f;
+            struct color color =
+                thing ? thing_color(&scene, thing, x, y) : ground_at(&scene, x, y, width, height);
             for (int i = 0; i < 3; i++)
-                *pixels++ = to_byte(color.rgb[i] + light);
+                *pixels++ = to_byte(color.rgb[i] + light[column]);
         }
     }
 }

@@ -40,8 +40,10 @@ void surveyor_add_problem(struct surveyor *surveyor, const char *file, int64_t o
 {
     pthread_mutex_lock(&surveyor->lock);
     if (room_for_problem(surveyor)) {
-        struct survey_problem *problem = &surveyor->survey->problems[surveyor->survey->problem_count];
-        *problem = (struct survey_problem){memory_copy_text(file), memory_copy_text(message), offset};
+        struct survey_problem *problem =
+            &surveyor->survey->problems[surveyor->survey->problem_count];
+        *problem =
+            (struct survey_problem){memory_copy_text(file), memory_copy_text(message), offset};
         if (problem->file && problem->message)
             surveyor->survey->problem_count++;
         else
@@ -142,8 +144,8 @@ static int thumbnail(const struct picture *picture, struct picture *out, struct 
 static int look_closer(struct surveyor *surveyor, const struct survey_picture *picture,
                        struct error *err)
 {
-    uint64_t rank = random_key(random_key_text(surveyor->options->seed, picture->file),
-                               picture->offset);
+    uint64_t rank =
+        random_key(random_key_text(surveyor->options->seed, picture->file), picture->offset);
     bool wanted = surveyor_wants(surveyor, rank);
     struct picture decoded = {0};
     if (!wanted && !surveyor->options->decode)
@@ -206,8 +208,8 @@ static int prepare(struct surveyor *surveyor, struct error *err)
 {
     surveyor->survey = memory_allocate(sizeof *surveyor->survey);
     if (surveyor->survey)
-        surveyor->survey->samples = memory_allocate(
-            (size_t)(surveyor->options->samples + 1) * sizeof *surveyor->survey->samples);
+        surveyor->survey->samples = memory_allocate((size_t)(surveyor->options->samples + 1) *
+                                                    sizeof *surveyor->survey->samples);
     return surveyor->survey && surveyor->survey->samples
                ? 0
                : error_set(err, ERROR_MEMORY, "no memory for a survey");

@@ -34,11 +34,11 @@ struct survey_split {
     bool there;
     int64_t examples; /* that could be read */
     int files;
-    uint64_t bytes; /* of the files */
+    uint64_t bytes;  /* of the files */
     int label_count; /* one more than the largest label */
     struct survey_label *labels;
-    int64_t formats[2]; /* by enum picture_format */
-    int64_t channels[5]; /* by their number */
+    int64_t formats[2];                         /* by enum picture_format */
+    int64_t channels[5];                        /* by their number */
     struct survey_range width, height, encoded; /* pixels, pixels, bytes */
     int column_count;
     struct survey_column *columns;

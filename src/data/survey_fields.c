@@ -137,9 +137,9 @@ static void add_sample(const struct fields_job *job, const struct dataset_field 
     for (int i = 0; picture.pixels && i < width * height * 3; i++)
         picture.pixels[i] = to_byte(channels == 3 ? pixels[i] : pixels[i / 3], largest <= 1);
     int longer = width > height ? width : height;
-    if (picture.pixels && picture_resize(&picture, width * SURVEY_THUMBNAIL / longer,
-                                         height * SURVEY_THUMBNAIL / longer, &sample.picture,
-                                         &err) == 0)
+    if (picture.pixels &&
+        picture_resize(&picture, width * SURVEY_THUMBNAIL / longer,
+                       height * SURVEY_THUMBNAIL / longer, &sample.picture, &err) == 0)
         surveyor_add_sample(job->surveyor, &sample);
     memory_free(picture.pixels);
 }
@@ -147,8 +147,8 @@ static void add_sample(const struct fields_job *job, const struct dataset_field 
 static void offer_sample(const struct fields_job *job, const struct tensor *batch, int row,
                          int64_t index)
 {
-    uint64_t rank = random_key(random_key(job->surveyor->options->seed, (uint64_t)job->split),
-                               (uint64_t)index);
+    uint64_t rank =
+        random_key(random_key(job->surveyor->options->seed, (uint64_t)job->split), (uint64_t)index);
     for (int i = 0; i < job->field_count; i++)
         if (is_picture(&job->fields[i]) && surveyor_wants(job->surveyor, rank)) {
             add_sample(job, &job->fields[i], row_of(&batch[i], &job->fields[i], row), rank,
@@ -161,10 +161,10 @@ static void join_columns(struct survey_column *into, const struct survey_column 
 {
     if (from->range.count > 0) {
         int64_t count = into->range.count;
-        into->range.min = count == 0 || from->range.min < into->range.min ? from->range.min
-                                                                          : into->range.min;
-        into->range.max = count == 0 || from->range.max > into->range.max ? from->range.max
-                                                                          : into->range.max;
+        into->range.min =
+            count == 0 || from->range.min < into->range.min ? from->range.min : into->range.min;
+        into->range.max =
+            count == 0 || from->range.max > into->range.max ? from->range.max : into->range.max;
         into->range.sum += from->range.sum;
         into->range.count += from->range.count;
     }

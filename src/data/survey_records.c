@@ -69,10 +69,10 @@ static void visit_record(const struct reading *reading, const struct tfrecord *r
         return;
     }
     copy_name(features, name, sizeof name);
-    picture.label = feature_int64(&features[LABEL], 0, &label) && label >= 0 &&
-                            label < SURVEY_MAX_LABELS
-                        ? (int)label
-                        : -1;
+    picture.label =
+        feature_int64(&features[LABEL], 0, &label) && label >= 0 && label < SURVEY_MAX_LABELS
+            ? (int)label
+            : -1;
     surveyor_add_picture(reading->surveyor, &picture);
 }
 
@@ -103,7 +103,8 @@ static void visit_records(const struct reading *reading, bool packed, struct wor
     uint64_t at = 0;
     for (;;) {
         uint64_t start = at;
-        int found = tfrecord_next(reading->name, reading->bytes, reading->count, &at, &record, &err);
+        int found =
+            tfrecord_next(reading->name, reading->bytes, reading->count, &at, &record, &err);
         if (found == 0)
             return;
         if (found < 0) {
@@ -230,8 +231,7 @@ static int find_shards(struct records *records, int64_t *bytes, struct error *er
         records->shards[records->shard_count++] = (struct shard){i, split};
     }
     if (records->shard_count == 0)
-        return error_set(err, ERROR_IO,
-                         "%s holds no shards (train-*-of-*, validation-*-of-*)",
+        return error_set(err, ERROR_IO, "%s holds no shards (train-*-of-*, validation-*-of-*)",
                          records->surveyor->path);
     return 0;
 }
@@ -244,8 +244,7 @@ int survey_records(struct surveyor *surveyor, struct error *err)
         return -1;
     int status = find_shards(&records, &bytes, err);
     if (status == 0)
-        status =
-            work_run(surveyor->work, records.shard_count, bytes, visit_shard, &records, err);
+        status = work_run(surveyor->work, records.shard_count, bytes, visit_shard, &records, err);
     memory_free(records.shards);
     storage_close(records.storage);
     return status;

@@ -190,8 +190,7 @@ int tar_next(const char *name, const uint8_t *bytes, size_t count, uint64_t *off
         if (read_header(&archive, at, &extra, out, err) < 0)
             return -1;
         char kind = (char)bytes[at + AT_KIND];
-        if ((kind == 'L' || kind == 'x') &&
-            read_extra(&archive, at, kind, out, &extra, err) < 0)
+        if ((kind == 'L' || kind == 'x') && read_extra(&archive, at, kind, out, &extra, err) < 0)
             return -1;
         at = behind(&archive, out);
         if (kind != 'L' && kind != 'x' && kind != 'K' && kind != 'g') {

@@ -26,6 +26,10 @@ completes bash lockstep help --completion ''
 completes bash lockstep help --completion =
 completes bash lockstep help --completion = b
 completes train lockstep help t
+completes convert lockstep data con
+completes --resize lockstep data convert --res
+completes gzip lockstep data convert --packing ''
+completes imagenet lockstep data make im
 mkdir "$work/folder"
 cd "$work" || exit 1
 completes folder lockstep version --json fol

@@ -7,6 +7,16 @@ golden=$here/../golden/help
 commands=$("$LOCKSTEP" help | sed -n '/^Commands:/,/^$/s/^  \([a-z0-9]*\) .*/\1/p')
 [ -n "$commands" ] || fail "no commands in the overview"
 
+# parts_of COMMAND: the commands below one that is a group.
+parts_of() {
+    "$LOCKSTEP" help "$1" | sed -n '/^Commands:/,/^$/s/^  \([a-z0-9]*\) .*/\1/p'
+}
+# One line per page: "train", "data", "data convert".
+pages=$(for command in $commands; do
+    echo "$command"
+    for part in $(parts_of "$command"); do echo "$command $part"; done
+done)
+
 # compare FILE WORDS...
 compare() {
     file=$1
@@ -27,27 +37,29 @@ if [ "${1:-}" = --update ]; then
     rm -f "$golden"/*.txt
 fi
 compare "$golden/overview.txt" help
-for command in $commands; do
-    compare "$golden/$command.txt" help "$command"
-    "$LOCKSTEP" "$command" --help | cmp -s - "$work/page" ||
-        fail "lockstep $command --help is not lockstep help $command"
-done
+echo "$pages" >"$work/pages"
+while read -r words; do
+    compare "$golden/$(echo "$words" | tr ' ' -).txt" help $words
+    "$LOCKSTEP" $words --help | cmp -s - "$work/page" ||
+        fail "lockstep $words --help is not lockstep help $words"
+done <"$work/pages"
 for file in "$golden"/*.txt; do
     name=$(basename "$file" .txt)
-    case " overview $(echo $commands) " in
+    case " overview $(tr ' ' - <"$work/pages" | tr '\n' ' ') " in
     *" $name "*) ;;
     *) fail "tests/golden/help/$name.txt has no command" ;;
     esac
 done
 
 if command -v groff >/dev/null; then
-    for command in '' $commands; do
+    echo >>"$work/pages" # the page of the program itself
+    while read -r command; do
         run 0 help --man $command
         groff -man -ww -Tutf8 -rLL=100n "$work/out" >"$work/formatted" 2>"$work/warnings" ||
             fail "groff fails on the manual page '$command'"
         [ ! -s "$work/warnings" ] || fail "groff on '$command': $(head -3 "$work/warnings")"
         grep -q lockstep "$work/formatted" || fail "the manual page '$command' is empty"
-    done
+    done <"$work/pages"
 fi
 compare "$here/../../docs/compatibility.md" help --compatibility
 finish

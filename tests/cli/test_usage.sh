@@ -15,6 +15,15 @@ run 2 version --json
 says err "lockstep version: --json needs a value: --json FILE|-"
 run 2 version extra
 says err "lockstep version: unexpected argument 'extra': see --help"
+run 2 data
+says out ""
+mentions err "Usage: lockstep data COMMAND"
+run 2 data konvert
+says err "lockstep data: unknown command 'konvert': did you mean convert?"
+run 2 data convert --packing rar a b
+mentions err "lockstep data convert: --packing=rar: is none of none, gzip, zlib"
+run 2 help data nothing_like_it
+says err "lockstep help: there is no command 'data nothing_like_it'"
 run 2 help nothing_like_it
 mentions err "lockstep help: COMMAND=nothing_like_it: is none of "
 

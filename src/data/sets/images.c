@@ -23,8 +23,8 @@ struct dataset {
     struct pictures *pictures;
     struct dataset_field fields[2];
     int64_t count;
-    int size;   /* of the network's pictures */
-    bool train; /* cropped and mirrored at random */
+    int size;             /* of the network's pictures */
+    bool train;           /* cropped and mirrored at random */
     pthread_mutex_t lock; /* guards `idle`; held for no longer than taking one or giving it back */
     struct encoded *idle; /* so that after each thread's first pictures nothing is allocated */
 };
@@ -103,10 +103,10 @@ static int images_open(const struct dataset_request *request, struct dataset **o
         return -1;
     }
     dataset->size = wanted_size(request);
-    dataset->fields[0] = (struct dataset_field){
-        .name = "image",
-        .dtype = DTYPE_F32,
-        .shape = SHAPE(SHAPE_BATCH, dataset->size, dataset->size, 3)};
+    dataset->fields[0] =
+        (struct dataset_field){.name = "image",
+                               .dtype = DTYPE_F32,
+                               .shape = SHAPE(SHAPE_BATCH, dataset->size, dataset->size, 3)};
     dataset->fields[1] =
         (struct dataset_field){.name = "label", .dtype = DTYPE_I32, .shape = SHAPE(SHAPE_BATCH)};
     *out = dataset;

@@ -1,0 +1,116 @@
+#!/bin/sh
+# data make, inspect, verify and convert, one after the other, and a network that trains on what
+# came out.
+. "$(dirname "$0")/lib.sh"
+export OMP_WAIT_POLICY=passive
+
+# value FILE EXPRESSION: of a JSON file, with its object as j.
+value() {
+    python3 -c 'import json, sys; j = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$@"
+}
+# equals WHAT ACTUAL EXPECTED
+equals() {
+    [ "$2" = "$3" ] || fail "$1 is '$2', expected '$3'"
+}
+
+# ---- draw
+set=$work/drawn
+run 0 data make imagenet "$set" --examples 24 --eval-examples 8 --classes 3 --image-size 64 \
+    --train-shards 2 --seed 5
+mentions out "--data imagenet:$set"
+[ -f "$set/train-00001-of-00002" ] || fail "the second shard is missing"
+run 2 data make imagenet "$set" --examples 24
+mentions err "--force"
+run 2 data make mnist "$work/m" --classes 3
+run 0 data make mnist "$work/digits" --examples 60 --eval-examples 20
+run 0 data make criteo "$work/clicks" --examples 500 --eval-examples 100
+
+# ---- look
+run 0 data inspect "imagenet:$set" --sheet "$work/sheet.png" --samples 5 --json "$work/found.json"
+mentions out "training: 24 examples"
+equals "pictures" "$(value "$work/found.json" 'j["training"]["examples"]')" 24
+equals "labels" "$(value "$work/found.json" 'sum(l["count"] for l in j["training"]["labels"])')" 24
+equals "width" "$(value "$work/found.json" 'int(j["training"]["width"]["max"])')" 64
+head -c 8 "$work/sheet.png" | grep -q PNG || fail "the sheet is no PNG"
+run 0 data inspect "mnist:$work/digits" --sheet "$work/sheet.png"
+run 0 data inspect "criteo:$work/clicks" --json "$work/found.json"
+equals "rows" "$(value "$work/found.json" 'j["evaluation"]["examples"]')" 100
+run 0 data inspect digits --examples 30
+run 2 data inspect synthetic
+run 2 data inspect nothing:x
+run 1 data inspect "imagenet:$work/nowhere"
+
+# ---- damage a byte in the middle, and see it named; the other records are still counted
+run 0 data verify "imagenet:$set"
+mentions out "32 examples are fine, 0 damaged"
+cp -r "$set" "$work/damaged"
+shard=$work/damaged/train-00000-of-00002
+python3 - "$shard" >"$work/offset" <<'PYTHON'
+import struct, sys
+data = bytearray(open(sys.argv[1], "rb").read())
+offset, starts = 0, []
+while offset < len(data):
+    starts.append(offset)
+    offset += 16 + struct.unpack_from("<Q", data, offset)[0]
+data[starts[3] + 500] ^= 1      # in the data of the fourth record
+data[starts[6] + 2] ^= 1        # in the length of the seventh
+open(sys.argv[1], "wb").write(data)
+print(starts[3], starts[6])
+PYTHON
+read -r first second <"$work/offset"
+run 1 data verify "imagenet:$work/damaged" --json "$work/verify.json"
+mentions out "$shard"
+mentions out "$first"
+mentions out "$second"
+mentions out "30 examples are fine, 2 damaged"
+equals "offsets" "$(value "$work/verify.json" '[p["offset"] for p in j["problems"]]')" \
+    "[$first, $second]"
+
+# ---- folders to shards, twice, and with other settings
+python3 - "$set" "$work/folders" <<'PYTHON'
+# The pictures of the shards as files: JPEGs lie between FFD8 and FFD9 at the end of each record.
+import glob, os, struct, sys
+for shard in sorted(glob.glob(sys.argv[1] + "/*-of-*")):
+    split = "train" if "train" in shard else "val"
+    data, offset, number = open(shard, "rb").read(), 0, 0
+    while offset < len(data):
+        length = struct.unpack_from("<Q", data, offset)[0]
+        record = data[offset + 12:offset + 12 + length]
+        start, end = record.index(b"\xff\xd8\xff"), record.rindex(b"\xff\xd9") + 2
+        folder = os.path.join(sys.argv[2], split, record[record.index(b"n0000"):][:9].decode())
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, "%s_%d.jpg" % (os.path.basename(shard), number)), "wb") as f:
+            f.write(record[start:end])
+        offset, number = offset + 16 + length, number + 1
+PYTHON
+run 0 data convert "$work/folders" "$work/shards" --train-shards 3 --json "$work/convert.json"
+equals "pictures" "$(value "$work/convert.json" 'j["train_pictures"]')" 24
+cp "$work/shards/train-00001-of-00003" "$work/before"
+run 0 data convert "$work/folders" "$work/shards" --train-shards 3
+mentions out "which were there already"
+cmp -s "$work/before" "$work/shards/train-00001-of-00003" || fail "a shard was written twice"
+run 2 data convert "$work/folders" "$work/shards" --train-shards 3 --resize 32
+mentions err "resize was 0, now 32"
+run 0 data convert "$work/folders" "$work/small" --resize 32 --packing gzip
+run 0 data verify "imagenet:$work/small"
+mentions out "32 examples are fine"
+run 0 data verify "images:$work/folders"
+run 2 data convert "$work/folders"
+run 1 data convert "$work/nowhere" "$work/x"
+[ ! -e "$work/x" ] || fail "a conversion without a source made its target"
+echo hello >"$work/folders/train/n00000001/text.jpg"
+run 1 data verify "images:$work/folders"
+mentions out "n00000001/text.jpg"
+run 1 data convert "$work/folders" "$work/y"
+mentions err "n00000001/text.jpg"
+rm "$work/folders/train/n00000001/text.jpg"
+
+# ---- and a network learns from all of them
+for data in "imagenet:$work/shards" "images:$work/folders" "imagenet:$work/small"; do
+    run 0 train resnet50 --data "$data" --classes 3 --image-size 32 --batch-size 4 --steps 2
+done
+run 2 train resnet50 --data "images:$work/folders" --classes 2 --image-size 32 --batch-size 4 \
+    --steps 1
+mentions err "--classes 3"
+run 0 train mnist_custom --data "mnist:$work/digits" --batch-size 10 --steps 2
+finish
