@@ -87,9 +87,11 @@ $(BUILD)/examples/%.so: examples/%.c include/lockstep/model.h
 	@mkdir -p $(@D)
 	$(CC) -std=c17 -O2 -g -Wall -Wextra $(if $(DEV),-Werror) -Iinclude -fPIC -fvisibility=hidden \
 	    -shared -o $@ $<
-$(BUILD)/bench/primitives: $(patsubst %.c,$(BUILD)/%.o,$(filter-out %_input.c,$(wildcard bench/*.c)))
+$(BUILD)/bench/primitives: $(patsubst %.c,$(BUILD)/%.o,$(filter-out %_input.c %_scan.c,$(wildcard bench/*.c)))
 	$(CC) $(LDFLAGS) -o $@ $^ -ldnnl -lm
 $(BUILD)/bench/%_input: $(BUILD)/bench/%_input.o $(OBJECTS)
+	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+$(BUILD)/bench/%_scan: $(BUILD)/bench/%_scan.o $(OBJECTS)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 bench: all $(BUILD)/bench/primitives
 	@bench/setup-peers

@@ -50,6 +50,7 @@ uint32_t crc32c_portable(uint32_t crc, const void *bytes, size_t count)
  * summed side by side and the sums then moved behind each other: past n bytes by a multiplication
  * with x^(8n - 33) modulo the polynomial (the product comes out one place too high and the
  * instruction itself adds 32). */
+enum { LINE_BYTES = 64, PREFETCH_BYTES = 6144 };
 struct block {
     size_t bytes;                /* of one of the three, a multiple of 8 */
     uint32_t past_one, past_two; /* x^(8 bytes - 33), x^(16 bytes - 33) */
@@ -76,10 +77,16 @@ HARDWARE static inline uint32_t sum_three(uint32_t crc, const uint8_t *at,
     uint64_t first = crc, second = 0, third = 0;
     const uint8_t *end = at + block->bytes;
     size_t bytes = block->bytes;
-    for (; at < end; at += 8) {
-        first = _mm_crc32_u64(first, load(at));
-        second = _mm_crc32_u64(second, load(at + bytes));
-        third = _mm_crc32_u64(third, load(at + 2 * bytes));
+    while (at < end) {
+        /* The next three blocks; the processor's own guess stops at each page's end. */
+        _mm_prefetch((const char *)at + PREFETCH_BYTES, _MM_HINT_T0);
+        _mm_prefetch((const char *)at + PREFETCH_BYTES + bytes, _MM_HINT_T0);
+        _mm_prefetch((const char *)at + PREFETCH_BYTES + 2 * bytes, _MM_HINT_T0);
+        for (const uint8_t *line_end = at + LINE_BYTES; at < line_end; at += 8) {
+            first = _mm_crc32_u64(first, load(at));
+            second = _mm_crc32_u64(second, load(at + bytes));
+            third = _mm_crc32_u64(third, load(at + 2 * bytes));
+        }
     }
     uint64_t moved =
         product((uint32_t)first, block->past_two) ^ product((uint32_t)second, block->past_one);
