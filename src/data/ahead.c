@@ -126,17 +126,17 @@ static struct slot *slot_with(struct ahead *ahead, int file, uint64_t offset)
 /* Room for `bytes` more, at the cost of what was read already, then of what waited longest. */
 static struct slot *take_slot(struct ahead *ahead, size_t bytes)
 {
-    struct slot *free = oldest(ahead, FREE, false);
-    while (!free || ahead->bytes + bytes > TOTAL) {
+    struct slot *room = oldest(ahead, FREE, false);
+    while (!room || ahead->bytes + bytes > TOTAL) {
         struct slot *old = oldest(ahead, READY, true);
         if (!old)
             old = oldest(ahead, READY, false);
         if (!old)
             return NULL;
         free_slot(ahead, old);
-        free = old;
+        room = old;
     }
-    return free;
+    return room;
 }
 
 /* A fetch that has not begun and ends just before this range, or inside it, becomes longer. */

@@ -22,13 +22,20 @@ struct destination {
 
 /* ---- s3:// ---- */
 
-static int see(void *context, const struct s3_object *object, struct error *err)
+static int see_one(void *context, const struct s3_object *object, struct error *err)
 {
-    (void)context, (void)object, (void)err;
-    return 0;
+    (void)object, (void)err;
+    *(bool *)context = true;
+    return -1; /* one is enough */
 }
 
 /* Finds out now whether bucket and credentials are right, not after an hour of work. */
+static int ask_bucket(struct destination *destination, struct error *err)
+{
+    bool seen = false;
+    return s3_list(destination->s3, destination->prefix, see_one, &seen, err) < 0 && !seen ? -1 : 0;
+}
+
 static int open_bucket(struct destination *destination, const char *path, struct error *err)
 {
     char bucket[S3_BUCKET_BYTES], staging[PATH_MAX];
@@ -36,8 +43,7 @@ static int open_bucket(struct destination *destination, const char *path, struct
     const char *base = getenv("TMPDIR");
     if (s3_parse(path, bucket, destination->prefix, err) < 0 ||
         s3_settings_read(&settings, err) < 0 ||
-        s3_open(bucket, &settings, &destination->s3, err) < 0 ||
-        s3_list(destination->s3, destination->prefix, see, NULL, err) < 0)
+        s3_open(bucket, &settings, &destination->s3, err) < 0 || ask_bucket(destination, err) < 0)
         return -1;
     snprintf(staging, sizeof staging, "%s/lockstep-upload-XXXXXX", base && *base ? base : "/tmp");
     if (!mkdtemp(staging))

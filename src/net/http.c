@@ -1,11 +1,11 @@
 #include "net/http.h"
 
-#include <curl/curl.h>
 #include <pthread.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "net/libraries.h"
 
 /* An easy handle keeps its connections, so a thread that takes one from the stack finds the last
  * one's still open. */
@@ -15,6 +15,7 @@ struct handle {
 };
 
 struct http_client {
+    const struct libraries *calls;
     struct http_settings settings;
     char *ca_bundle;
     pthread_mutex_t lock; /* guards `idle`; never held while a request runs */
@@ -22,6 +23,8 @@ struct http_client {
 };
 
 struct transfer {
+    const struct libraries *calls;
+    CURL *curl;
     const struct http_request *request;
     struct http_reply *reply;
     size_t sent;
@@ -30,24 +33,16 @@ struct transfer {
     curl_off_t moved;
 };
 
-static pthread_once_t library_once = PTHREAD_ONCE_INIT;
-static CURLcode library_status;
-
-static void start_library(void)
-{
-    library_status = curl_global_init(CURL_GLOBAL_DEFAULT);
-}
-
 int http_client_create(const struct http_settings *settings, struct http_client **out,
                        struct error *err)
 {
-    pthread_once(&library_once, start_library);
-    if (library_status != CURLE_OK)
-        return error_set(err, ERROR_IO, "libcurl does not start: %s",
-                         curl_easy_strerror(library_status));
+    const struct libraries *calls = libraries_load(err);
+    if (!calls)
+        return -1;
     struct http_client *client = memory_allocate(sizeof *client);
     if (!client)
         return error_set(err, ERROR_MEMORY, "no memory for an HTTP client");
+    client->calls = calls;
     client->settings = *settings;
     client->ca_bundle = settings->ca_bundle ? memory_copy_text(settings->ca_bundle) : NULL;
     pthread_mutex_init(&client->lock, NULL);
@@ -62,7 +57,7 @@ void http_client_destroy(struct http_client *client)
     while (client->idle) {
         struct handle *handle = client->idle;
         client->idle = handle->next;
-        curl_easy_cleanup(handle->curl);
+        client->calls->easy_cleanup(handle->curl);
         memory_free(handle);
     }
     pthread_mutex_destroy(&client->lock);
@@ -80,7 +75,7 @@ static struct handle *take_handle(struct http_client *client)
     if (handle)
         return handle;
     handle = memory_allocate(sizeof *handle);
-    if (handle && !(handle->curl = curl_easy_init())) {
+    if (handle && !(handle->curl = client->calls->easy_init())) {
         memory_free(handle);
         handle = NULL;
     }
@@ -89,7 +84,7 @@ static struct handle *take_handle(struct http_client *client)
 
 static void give_handle(struct http_client *client, struct handle *handle)
 {
-    curl_easy_reset(handle->curl); /* forgets the secret; keeps the connection */
+    client->calls->easy_reset(handle->curl); /* forgets the secret; keeps the connection */
     pthread_mutex_lock(&client->lock);
     handle->next = client->idle;
     client->idle = handle;
@@ -153,7 +148,8 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *context)
     const struct http_request *request = transfer->request;
     struct http_reply *reply = transfer->reply;
     size_t length = size * count;
-    long status = reply->status;
+    long status = 0; /* known by now: the headers are complete */
+    transfer->calls->easy_getinfo(transfer->curl, CURLINFO_RESPONSE_CODE, &status);
     if (request->into && status / 100 == 2) {
         if (length > request->into_bytes - reply->received) {
             transfer->too_long = true;
@@ -169,21 +165,6 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *context)
     }
     strbuf_add_bytes(&reply->body, bytes, length);
     return reply->body.failed ? 0 : length;
-}
-
-/* The status is known once the headers are: libcurl has it before the first byte of the body. */
-struct body_context {
-    struct transfer transfer;
-    CURL *curl;
-};
-
-static size_t on_body_with_status(char *bytes, size_t size, size_t count, void *context)
-{
-    struct body_context *body = context;
-    long status = 0;
-    curl_easy_getinfo(body->curl, CURLINFO_RESPONSE_CODE, &status);
-    body->transfer.reply->status = (int)status;
-    return on_body(bytes, size, count, &body->transfer);
 }
 
 static size_t on_send(char *out, size_t size, size_t count, void *context)
@@ -223,51 +204,56 @@ static int on_progress(void *context, curl_off_t total_in, curl_off_t in, curl_o
     return transfer->stalled;
 }
 
-static void set_method(CURL *curl, const struct http_request *request, struct transfer *transfer)
+static void set_method(struct transfer *transfer)
 {
+    const struct libraries *calls = transfer->calls;
+    const struct http_request *request = transfer->request;
+    CURL *curl = transfer->curl;
     if (strcmp(request->method, "HEAD") == 0) {
-        curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
+        calls->easy_setopt(curl, CURLOPT_NOBODY, 1L);
     } else if (strcmp(request->method, "PUT") == 0) {
-        curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L);
-        curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)request->body_bytes);
-        curl_easy_setopt(curl, CURLOPT_READFUNCTION, on_send);
-        curl_easy_setopt(curl, CURLOPT_READDATA, transfer);
-        curl_easy_setopt(curl, CURLOPT_SEEKFUNCTION, on_rewind);
-        curl_easy_setopt(curl, CURLOPT_SEEKDATA, transfer);
+        calls->easy_setopt(curl, CURLOPT_UPLOAD, 1L);
+        calls->easy_setopt(curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)request->body_bytes);
+        calls->easy_setopt(curl, CURLOPT_READFUNCTION, on_send);
+        calls->easy_setopt(curl, CURLOPT_READDATA, transfer);
+        calls->easy_setopt(curl, CURLOPT_SEEKFUNCTION, on_rewind);
+        calls->easy_setopt(curl, CURLOPT_SEEKDATA, transfer);
     } else if (strcmp(request->method, "POST") == 0) {
-        curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_bytes);
-        curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request->body_bytes ? request->body : "");
+        calls->easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_bytes);
+        calls->easy_setopt(curl, CURLOPT_POSTFIELDS, request->body_bytes ? request->body : "");
     } else if (strcmp(request->method, "GET") != 0) {
-        curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request->method);
+        calls->easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request->method);
     }
 }
 
-static void set_signature(CURL *curl, const struct http_signature *signature)
+static void set_signature(const struct libraries *calls, CURL *curl,
+                          const struct http_signature *signature)
 {
     char scope[160];
     if (!signature)
         return;
     snprintf(scope, sizeof scope, "aws:amz:%s:%s", signature->region, signature->service);
-    curl_easy_setopt(curl, CURLOPT_AWS_SIGV4, scope);
-    curl_easy_setopt(curl, CURLOPT_USERNAME, signature->key_id);
-    curl_easy_setopt(curl, CURLOPT_PASSWORD, signature->secret);
+    calls->easy_setopt(curl, CURLOPT_AWS_SIGV4, scope);
+    calls->easy_setopt(curl, CURLOPT_USERNAME, signature->key_id);
+    calls->easy_setopt(curl, CURLOPT_PASSWORD, signature->secret);
 }
 
 static void set_limits(CURL *curl, const struct http_client *client)
 {
-    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS,
-                     (long)(client->settings.connect_seconds * 1000));
+    const struct libraries *calls = client->calls;
+    calls->easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS,
+                       (long)(client->settings.connect_seconds * 1000));
     /* Not every server answers "Expect: 100-continue". The header cannot be taken away: libcurl
      * 7.88 would sign the line that does so. */
-    curl_easy_setopt(curl, CURLOPT_EXPECT_100_TIMEOUT_MS, 200L);
-    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);       /* other threads must not see its SIGALRM */
-    curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L); /* a signature is for one host */
-    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
-    curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L); /* a key may well be "a/../b" */
-    curl_easy_setopt(curl, CURLOPT_USERAGENT, "lockstep/" LOCKSTEP_VERSION);
+    calls->easy_setopt(curl, CURLOPT_EXPECT_100_TIMEOUT_MS, 200L);
+    calls->easy_setopt(curl, CURLOPT_NOSIGNAL, 1L); /* other threads must not see its SIGALRM */
+    calls->easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L); /* a signature is for one host */
+    calls->easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    calls->easy_setopt(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    calls->easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L); /* a key may well be "a/../b" */
+    calls->easy_setopt(curl, CURLOPT_USERAGENT, "lockstep/" LOCKSTEP_VERSION);
     if (client->ca_bundle)
-        curl_easy_setopt(curl, CURLOPT_CAINFO, client->ca_bundle);
+        calls->easy_setopt(curl, CURLOPT_CAINFO, client->ca_bundle);
 }
 
 static enum http_outcome judge(CURLcode code, const struct transfer *transfer)
@@ -289,11 +275,12 @@ static enum http_outcome judge(CURLcode code, const struct transfer *transfer)
     }
 }
 
-static bool make_headers(const struct http_request *request, struct curl_slist **out)
+static bool make_headers(const struct libraries *calls, const struct http_request *request,
+                         struct curl_slist **out)
 {
     *out = NULL;
     for (const char *const *at = request->headers; at && *at; at++) {
-        struct curl_slist *longer = curl_slist_append(*out, *at);
+        struct curl_slist *longer = calls->slist_append(*out, *at);
         if (!longer)
             return false;
         *out = longer;
@@ -305,33 +292,35 @@ static void perform(struct http_client *client, CURL *curl, struct curl_slist *h
                     const struct http_request *request, struct http_reply *reply)
 {
     char reason[CURL_ERROR_SIZE] = "";
-    struct body_context body = {.transfer = {.request = request,
-                                             .reply = reply,
-                                             .stall_seconds = client->settings.stall_seconds,
-                                             .moved_at = clock_seconds()},
-                                .curl = curl};
+    const struct libraries *calls = client->calls;
+    struct transfer transfer = {.calls = calls,
+                                .curl = curl,
+                                .request = request,
+                                .reply = reply,
+                                .stall_seconds = client->settings.stall_seconds,
+                                .moved_at = clock_seconds()};
     set_limits(curl, client);
-    set_method(curl, request, &body.transfer);
-    set_signature(curl, request->signature);
-    curl_easy_setopt(curl, CURLOPT_URL, request->url);
-    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
-    curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
-    curl_easy_setopt(curl, CURLOPT_HEADERDATA, &body.transfer);
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body_with_status);
-    curl_easy_setopt(curl, CURLOPT_WRITEDATA, &body);
-    curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
-    curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &body.transfer);
-    curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
-    curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, reason);
-    CURLcode code = curl_easy_perform(curl);
+    set_method(&transfer);
+    set_signature(calls, curl, request->signature);
+    calls->easy_setopt(curl, CURLOPT_URL, request->url);
+    calls->easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    calls->easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
+    calls->easy_setopt(curl, CURLOPT_HEADERDATA, &transfer);
+    calls->easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
+    calls->easy_setopt(curl, CURLOPT_WRITEDATA, &transfer);
+    calls->easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+    calls->easy_setopt(curl, CURLOPT_XFERINFODATA, &transfer);
+    calls->easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+    calls->easy_setopt(curl, CURLOPT_ERRORBUFFER, reason);
+    CURLcode code = calls->easy_perform(curl);
     long status = 0;
-    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+    calls->easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
     reply->status = (int)status;
-    reply->outcome = judge(code, &body.transfer);
-    if (body.transfer.stalled)
+    reply->outcome = judge(code, &transfer);
+    if (transfer.stalled)
         snprintf(reason, sizeof reason, "nothing came for %g s", client->settings.stall_seconds);
     else if (code != CURLE_OK && !reason[0])
-        snprintf(reason, sizeof reason, "%s", curl_easy_strerror(code));
+        snprintf(reason, sizeof reason, "%s", calls->easy_strerror(code));
     snprintf(reply->failure, sizeof reply->failure, "%s", reason);
 }
 
@@ -343,12 +332,13 @@ int http_perform(struct http_client *client, const struct http_request *request,
     reply->status = 0;
     forget_headers(reply);
     struct curl_slist *headers;
-    struct handle *handle = make_headers(request, &headers) ? take_handle(client) : NULL;
+    struct handle *handle =
+        make_headers(client->calls, request, &headers) ? take_handle(client) : NULL;
     if (handle) {
         perform(client, handle->curl, headers, request, reply);
         give_handle(client, handle);
     }
-    curl_slist_free_all(headers);
+    client->calls->slist_free_all(headers);
     if (!handle || reply->body.failed)
         return error_set(err, ERROR_MEMORY, "no memory for an HTTP request");
     return 0;

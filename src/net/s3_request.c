@@ -128,6 +128,8 @@ static enum verdict judge_range(struct attempts *state, const struct http_reply 
         snprintf(state->code, sizeof state->code, "NoRanges");
         return HOPELESS;
     }
+    if (reply->outcome == HTTP_TOO_LONG)
+        return HOPELESS;
     state->got += reply->received;
     return state->got == request->into_bytes ? DONE : AGAIN;
 }

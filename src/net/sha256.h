@@ -6,7 +6,8 @@
 
 enum { SHA256_TEXT = 65 };
 
-/* 64 lower-case hexadecimal digits into `out`, which it returns. */
+/* 64 lower-case hexadecimal digits into `out`, which it returns. Only where
+ * an HTTP client was made before: libcrypto comes with it. */
 const char *sha256_text(const void *bytes, size_t count, char out[SHA256_TEXT]);
 
 #endif

@@ -1,10 +1,12 @@
 #!/bin/sh
-# Our S3 client and the program itself against a real S3 server that verifies signatures.
+# Our S3 client (a program built from s3_tool.c) and the program itself against a real S3 server that
+# verifies signatures.
 . "$(dirname "$0")/../cli/lib.sh"
-cd "$here/../.."
+cd "$here/../.." || exit 1
 server=$(tests/interop/setup-s3) || exit $?
-make -s -j2 build/release/lockstep build/release/tests/interop/s3_tool || exit 1
-tool=$PWD/build/release/tests/interop/s3_tool
+make -s "${LOCKSTEP#"$PWD/"}" || exit 1
+tool=$PWD/${1:-build/release/tests/interop/s3_tool}
+checks=0
 unset AWS_SESSION_TOKEN AWS_PROFILE AWS_REGION AWS_DEFAULT_REGION AWS_ENDPOINT_URL \
     AWS_WEB_IDENTITY_TOKEN_FILE AWS_NO_SIGN_REQUEST LOCKSTEP_S3_ADDRESSING S3_ENDPOINT http_proxy
 
@@ -31,6 +33,7 @@ done
 expect() {
     wanted=$1 part=$2
     shift 2
+    checks=$((checks + 1))
     "$tool" "$@" >"$work/out" 2>"$work/err"
     status=$?
     [ $status -eq "$wanted" ] || fail "$*: status $status, expected $wanted: $(cat "$work/err")"
@@ -84,19 +87,24 @@ expect 0 "" read bucket large 39999000 1123
 tail -c 1123 "$work/large" | cmp -s - "$work/out" || fail "the end of the large object is different"
 
 # The program itself: made here, trained from there.
-train() { run 0 train "$@" --steps 1 --threads 2 --quiet; }
-run 0 data make mnist "$work/mnist" --examples 640
+program() {
+    checks=$((checks + 1))
+    run "$@"
+}
+train() { program 0 train "$@" --steps 1 --threads 2 --quiet; }
+program 0 data make mnist "$work/mnist" --examples 640
 cp -r "$work/mnist" "$work/data/bucket/mnist"
 train mnist_custom --data mnist:s3://bucket/mnist
-run 0 data make imagenet s3://bucket/imagenet --examples 40 --eval-examples 8 --train-shards 2 --image-size 100
+program 0 data make imagenet s3://bucket/imagenet --examples 40 --eval-examples 8 --train-shards 2 --image-size 100
 if "$LOCKSTEP" datasets | grep -q '^imagenet'; then
     train resnet50 --data imagenet:s3://bucket/imagenet --batch-size 2
 fi
-run 0 data make criteo "$work/criteo" --examples 640
+program 0 data make criteo "$work/criteo" --examples 640
 cp -r "$work/criteo" "$work/data/bucket/criteo"
 "$LOCKSTEP" models | grep -q '^wide_deep' && train wide_deep --data criteo:s3://bucket/criteo
-AWS_SECRET_ACCESS_KEY=mistaken run 1 train mnist_custom --data mnist:s3://bucket/mnist --steps 1
+AWS_SECRET_ACCESS_KEY=mistaken program 1 train mnist_custom --data mnist:s3://bucket/mnist --steps 1
 mentions err "the secret key is wrong"
-run 2 train mnist_custom --data digits --steps 1 --output-dir s3://bucket/out
+program 2 train mnist_custom --data digits --steps 1 --output-dir s3://bucket/out
 mentions err "s3://"
+echo "$((checks - failures)) passed, $failures failed"
 finish
