@@ -159,7 +159,8 @@ int session_open_data(struct session *session, const struct session_settings *se
                                      .examples = settings->examples,
                                      .threads = settings->data_threads,
                                      .prefetch_bytes = settings->prefetch_bytes,
-                                     .skip_bad = settings->skip_bad};
+                                     .skip_bad = settings->skip_bad,
+                                     .cache = settings->data_cache};
     struct session_data data = {0};
     if (resolve_spec(session, spec, &data.spec, err) < 0 ||
         source_open(&data.source, session->graph, data.spec, &options, err) < 0)

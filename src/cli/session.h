@@ -18,6 +18,7 @@ struct session_settings {
     int data_threads; /* -1: as the kind of data needs */
     double label_smoothing;
     int64_t seed, examples, skip_bad;
+    bool data_cache;
     size_t prefetch_bytes;
     const char *json;
 };
@@ -59,7 +60,10 @@ struct session_settings {
         OPTION_LONG(settings, common.skip_bad, "skip-bad-records", .min = 0, .max = 1000000,       \
                     .initial = "0", .value = "N",                                                  \
                     .help = "leave out up to this many examples that cannot be decoded, and say "  \
-                            "so at the end; 0 stops at the first")
+                            "so at the end; 0 stops at the first"),                                \
+        OPTION_FLAG(settings, common.data_cache, "data-cache",                                     \
+                    .help = "keep the parsed rows of text (criteo, table) beside it for later "    \
+                            "runs, which then parse nothing")
 #define SESSION_JSON_OPTION(settings)                                                              \
     OPTION_TEXT(settings, common.json, "json", .value = "FILE",                                    \
                 .help = "write the results as one JSON object; - is standard output, where "       \

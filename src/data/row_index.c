@@ -43,7 +43,7 @@ struct row_index {
     const struct row_parser *parser;
     const struct row_text *text;
     int64_t rows;
-    size_t row_bytes; /* of a row, on average */
+    size_t expected_bytes; /* of a row and the search for it, mostly */
     int step_shift;
     int piece_count;
     struct piece *pieces;
@@ -201,7 +201,8 @@ static int collect(struct row_index *index, const struct finding *findings,
               numerics);
     }
     statistics->rows = index->rows;
-    index->row_bytes = (size_t)(index->text->end - index->text->rows) / (size_t)index->rows + 1;
+    size_t row_bytes = (size_t)(index->text->end - index->text->rows) / (size_t)index->rows + 1;
+    index->expected_bytes = row_bytes + row_bytes / 4 + ((size_t)1 << index->step_shift);
     return 0;
 }
 
@@ -298,7 +299,7 @@ void row_index_expect(const struct row_index *index, struct row_place place)
 {
     if (place.group->steps[place.within] == UNKNOWN)
         place.within = 0;
-    const char *at = near_row(index, place), *end = at + index->row_bytes;
+    const char *at = near_row(index, place) - 1, *end = at + index->expected_bytes;
     for (; at < end; at += CACHE_LINE)
         __builtin_prefetch(at);
 }

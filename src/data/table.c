@@ -12,8 +12,8 @@
 enum {
     FIELD_KINDS = 3,
     ROWS_AT_ONCE = 128,
-    PAGES_AHEAD = 8,
-    ROWS_AHEAD = 2, /* whose memory is asked for while a row is parsed */
+    PAGES_AHEAD = 24, /* rows whose page is looked up ahead of time */
+    ROWS_AHEAD = 12,  /* whose memory is asked for while a row is parsed */
     SPLITS = 2,
 };
 

@@ -42,7 +42,8 @@ int source_open(struct source *source, const struct graph *graph, const char *sp
     struct dataset_request request = {.split = options->split,
                                       .examples = options->examples,
                                       .seed = options->seed,
-                                      .classes = options->classes};
+                                      .classes = options->classes,
+                                      .cache = options->cache};
     struct source opened = {0};
     if (dataset_find(spec, &opened.kind, &request.path, err) < 0)
         return -1;

@@ -16,6 +16,7 @@ struct source_options {
     int threads;      /* that read ahead; -1: as many as the kind needs */
     size_t prefetch_bytes;
     int64_t skip_bad; /* both as in struct loader_options */
+    bool cache;       /* as in struct dataset_request */
 };
 
 /* Data that is open. All zero is none. */

@@ -301,16 +301,18 @@ TEST(loader, lets_the_next_good_example_stand_in_for_a_bad_one)
 {
     struct dataset dataset = {.count = 40, .broken = -1, .bad = {7, 8, 21}, .slow = true};
     for (int threads = 0; threads <= 3; threads++) {
-        struct loader *loader =
-            open_loader(&dataset, (struct loader_options){
-                                      .batch = 10, .threads = threads, .seed = 5, .skip_bad = 3});
+        struct loader *loader = open_loader(
+            &dataset,
+            (struct loader_options){.batch = 10, .threads = threads, .seed = 5, .skip_bad = 3});
         for (int step = 0; step < 4; step++) {
             const struct batch *batch = next_batch(loader);
             ASSERT_INT(batch->rows, ==, 10);
             for (int row = 0; row < 10; row++) {
                 int32_t place = step * 10 + row;
                 ASSERT_INT(index_at(batch, row), ==,
-                           place == 7 || place == 8 ? 9 : place == 21 ? 22 : place);
+                           place == 7 || place == 8 ? 9
+                           : place == 21            ? 22
+                                                    : place);
             }
         }
         for (int step = 0; step < 4; step++) /* the next epoch meets the same ones */
@@ -325,11 +327,9 @@ TEST(loader, leaves_bad_examples_out_of_an_evaluation)
 {
     struct dataset dataset = {.count = 23, .broken = -1, .bad = {20, 21, 22, 3}, .slow = true};
     for (int threads = 0; threads <= 3; threads++) {
-        struct loader *loader =
-            open_loader(&dataset, (struct loader_options){.batch = 10,
-                                                          .threads = threads,
-                                                          .single_pass = true,
-                                                          .skip_bad = 4});
+        struct loader *loader = open_loader(
+            &dataset, (struct loader_options){
+                          .batch = 10, .threads = threads, .single_pass = true, .skip_bad = 4});
         const struct batch *batch = next_batch(loader);
         ASSERT_INT(batch->rows, ==, 9);
         ASSERT_INT(index_at(batch, 2), ==, 2);
@@ -370,6 +370,41 @@ TEST(loader, keeps_what_is_read_ahead_under_a_limit_of_bytes)
     ASSERT_INT(atomic_load(&dataset.reads), <=, 40);
     ASSERT_INT(atomic_load(&dataset.reads), >, 10);
     loader_destroy(loader);
+}
+
+static int echo_read_rows(struct dataset *dataset, const int64_t *indices, int count,
+                          struct tensor *batch, int first_row, struct error *err)
+{
+    for (int i = 0; i < count; i++)
+        if (echo_read(dataset, indices[i], 0, batch, first_row + i, err) < 0)
+            return i;
+    return count;
+}
+
+/* Also around bad examples, which stop a reading of several rows wherever they stand. */
+TEST(loader, gives_the_same_examples_when_the_dataset_reads_several_at_once)
+{
+    static const struct dataset_kind several = {.name = "several",
+                                                .count = echo_count,
+                                                .fields = echo_fields,
+                                                .read = echo_read,
+                                                .read_rows = echo_read_rows};
+    for (int threads = 0; threads <= 2; threads++) {
+        struct dataset dataset = {.count = 900, .broken = -1, .bad = {3, 4, 500, 899}};
+        struct loader_options options = {
+            .batch = 300, .shards = 1, .threads = threads, .skip_bad = 4, .shuffle = true};
+        struct loader *single = open_loader(&dataset, options), *grouped;
+        struct error err = {0};
+        ASSERT_OK(loader_create(&dataset, &several, &options, &grouped, &err), err);
+        for (int step = 0; step < 6; step++) {
+            const struct batch *expected = next_batch(single), *actual = next_batch(grouped);
+            ASSERT_INT(actual->rows, ==, expected->rows);
+            for (int row = 0; row < expected->rows; row++)
+                ASSERT_INT(index_at(actual, row), ==, index_at(expected, row));
+        }
+        loader_destroy(single);
+        loader_destroy(grouped);
+    }
 }
 
 TEST(loader, refuses_a_batch_that_the_dataset_cannot_fill)
