@@ -10,12 +10,19 @@
 
 enum { BYTES = 20 << 20 };
 
-static uint8_t *content(void)
+static uint8_t bytes_of_content[BYTES];
+
+static void make_content(void)
 {
-    static uint8_t bytes[BYTES];
     for (size_t i = 0; i < BYTES; i++)
-        bytes[i] = (uint8_t)(i * 2654435761u >> 24);
-    return bytes;
+        bytes_of_content[i] = (uint8_t)(i * 2654435761u >> 24);
+}
+
+static const uint8_t *content(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_content);
+    return bytes_of_content;
 }
 
 static void put(const char *key, const void *data, size_t bytes)
