@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "exec/params.h"
 #include "exec/plan.h"
+#include "exec/sparse.h"
 #include "graph/graph.h"
 #include "models/registry.h"
 #include "store/weights.h"
@@ -23,8 +24,9 @@ struct lockstep_network {
     struct params *params;
     struct plan *plan, *evaluation_plan;
     struct updater *updater;
-    int64_t step; /* finished ones */
-    double loss;  /* of the last forward */
+    struct sparse_rows *rows; /* one per table of the plan */
+    int64_t step;             /* finished ones */
+    double loss;              /* of the last forward */
     enum { STEP_NOT_BEGUN, STEP_FORWARD_DONE, STEP_BACKWARD_DONE } at;
 };
 
@@ -104,6 +106,10 @@ static int make_parts(struct lockstep_network *network, struct error *err)
         updater_create(network->params, &group, 1, network->options.threads, &network->updater,
                        err) < 0)
         return error_wrap(err, "model %s", network->model->name);
+    network->rows =
+        memory_allocate((size_t)(plan_sparse_count(network->plan) + 1) * sizeof *network->rows);
+    if (!network->rows)
+        return error_set(err, ERROR_MEMORY, "no memory for the network");
     updater_initialize_slots(network->updater);
     return 0;
 }
@@ -134,6 +140,7 @@ void lockstep_network_destroy(struct lockstep_network *network)
     if (!network)
         return;
     updater_destroy(network->updater);
+    memory_free(network->rows);
     plan_destroy(network->plan);
     plan_destroy(network->evaluation_plan);
     params_destroy(network->params);
@@ -255,6 +262,9 @@ int lockstep_backward(struct lockstep_network *network, struct lockstep_error *e
         return report(error, &err);
     }
     plan_backward(network->plan, 1.0f / (float)network->options.batch, NULL, NULL);
+    for (int i = 0; i < plan_sparse_count(network->plan); i++)
+        plan_sparse(network->plan, i, &network->rows[i]);
+    updater_give_rows(network->updater, network->rows, plan_sparse_count(network->plan));
     network->at = STEP_BACKWARD_DONE;
     return 0;
 }

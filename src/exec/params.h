@@ -3,6 +3,9 @@
  * one slab of statistics (batch norm's running mean and variance). Inside, weights keep the
  * kernels' layout; outside, they are plain tensors.
  *
+ * Tables (PARAM_SPARSE) lie behind all others in the slabs of weights and slots and have no place
+ * in the gradients, so that one of several gigabytes costs its weights and slots alone.
+ *
  * The first plan made for a graph fixes layouts and order; until then only names and shapes are
  * known. For one thread at a time. */
 #ifndef EXEC_PARAMS_H
@@ -59,7 +62,8 @@ int params_write_slot(struct params *params, int index, int slot, const struct t
                       struct error *err);
 
 int params_slots(const struct params *params);
-size_t params_elements(const struct params *params); /* of the weights slab */
+size_t params_elements(const struct params *params);       /* of the weights slab */
+size_t params_dense_elements(const struct params *params); /* without the tables: gradients */
 size_t params_statistic_elements(const struct params *params);
 float *params_weights(struct params *params);
 float *params_gradients(struct params *params);

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "comm/comm.h"
+#include "exec/sparse.h"
 #include "graph/graph.h"
 #include "train/feed.h"
 
@@ -18,6 +19,8 @@ struct run {
     struct arena *arena;
     struct comm_request *requests; /* one per bucket, when there are peers */
     int request_count;
+    struct sparse_rows *rows; /* the tables' gradients of this step */
+    int row_lists;
     struct error reduce_error; /* the first of this step, from the bucket hook */
     int64_t step;              /* finished ones */
     int64_t steps_per_epoch;
@@ -140,6 +143,14 @@ static int finish_reduce(struct run *run, struct error *err)
                      run->reduce_error.message);
 }
 
+/* The tables' gradients are lists in the plan; the updater reads them there. */
+static void hand_rows_over(struct run *run)
+{
+    for (int i = 0; i < run->row_lists; i++)
+        plan_sparse(run->inputs->plan, i, &run->rows[i]);
+    updater_give_rows(run->inputs->updater, run->rows, run->row_lists);
+}
+
 /* The first example of the batch whose label is no class of the logits, or -1. */
 static int64_t wrong_label(const struct feed *feed)
 {
@@ -214,6 +225,7 @@ static int step(struct run *run, struct error *err)
     double backwarded = clock_seconds();
     if (finish_reduce(run, err) < 0)
         return -1;
+    hand_rows_over(run);
     double reduced = clock_seconds();
     if (check_finite(run, metrics_loss(&metrics), err) < 0)
         return -1;
@@ -245,6 +257,10 @@ static int check_agreement(const struct trainer_inputs *inputs, struct error *er
     bool same;
     if (!inputs->comm)
         return 0;
+    if (comm_size(inputs->comm) > 1 && plan_sparse_count(inputs->plan) > 0)
+        return error_set(err, ERROR_USAGE,
+                         "a network with embeddings cannot be trained on several ranks yet: their "
+                         "rows are not exchanged");
     if (comm_agree(inputs->comm, plan_fingerprint(inputs->plan), &same, err) < 0)
         return -1;
     if (!same)
@@ -268,7 +284,9 @@ static int prepare(struct run *run, struct error *err)
     }
     run->requests =
         ARENA_ARRAY(run->arena, struct comm_request, plan_bucket_count(inputs->plan) + 1);
-    if (!run->requests)
+    run->row_lists = plan_sparse_count(inputs->plan);
+    run->rows = ARENA_ARRAY(run->arena, struct sparse_rows, run->row_lists + 1);
+    if (!run->requests || !run->rows)
         return error_set(err, ERROR_MEMORY, "no memory for the training loop");
     run->steps_per_epoch = loader_steps_per_epoch(inputs->train.loader);
     if (run->steps_per_epoch)
