@@ -31,6 +31,7 @@ struct dataset_request {
     int64_t examples; /* how many to draw, or at most to read; 0: the kind's own number */
     uint64_t seed;    /* for kinds that draw */
     int classes;
+    bool cache; /* kinds that parse text keep what they parsed beside it, for later runs */
     int field_count;
     struct dataset_field fields[DATASET_MAX_FIELDS];
 };
@@ -45,6 +46,16 @@ struct dataset_kind {
      * the random stream for augmentation. Called from several threads at once. */
     int (*read)(struct dataset *dataset, int64_t index, uint64_t random, struct tensor *batch,
                 int row, struct error *err);
+    /* NULL, or the same for several examples at once, into rows first_row, first_row + 1, ...: for
+     * kinds without augmentation whose rows are so cheap that the call and the wait for memory
+     * count. Returns how many were read: fewer than `count` when the next one failed. */
+    int (*read_rows)(struct dataset *dataset, const int64_t *indices, int count,
+                     struct tensor *batch, int first_row, struct error *err);
+    /* NULL, or the least and greatest value of each column of a float field [N, columns], over
+     * training and evaluation examples together; the arrays live as long as the dataset. May take
+     * a pass over the data. For one thread at a time. */
+    int (*statistics)(struct dataset *dataset, int field, const float **minimum,
+                      const float **maximum, struct error *err);
     void (*close)(struct dataset *dataset); /* accepts NULL */
     bool cheap;                             /* reading is a copy: no loader threads wanted */
 };

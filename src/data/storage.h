@@ -13,13 +13,14 @@ struct storage;
 struct storage_file {
     const char *name; /* below the directory, '/' between parts */
     uint64_t bytes;
-    int64_t modified; /* seconds since 1970, or another number that changes with the content */
+    int64_t modified; /* changes with the content; locally nanoseconds since 1970 */
 };
 
-/* Opens a directory and lists the regular files below it (all levels), sorted by name. Fails with
- * ERROR_IO when there is no such directory or bucket. */
+/* Opens a directory and lists the regular files below it (all levels), sorted by name; names that
+ * start with a dot are left out, links are followed. Fails with ERROR_IO when there is no such
+ * directory or bucket. */
 int storage_open(const char *path, struct storage **out, struct error *err);
-void storage_close(struct storage *storage); /* accepts NULL; what it mapped is gone */
+void storage_close(struct storage *storage);             /* accepts NULL; what it mapped is gone */
 const char *storage_name(const struct storage *storage); /* as it was opened */
 bool storage_is_local(const struct storage *storage);
 /* Returns how many; *out lives as long as the storage. */
@@ -28,11 +29,15 @@ int storage_find(const struct storage *storage, const char *name); /* index, or 
 /* "DIR/NAME" or "s3://bucket/prefix/NAME" for messages, into `text`, which it returns. */
 const char *storage_describe(const struct storage *storage, int file, char *text, size_t bytes);
 
-/* Exactly `bytes` bytes from `offset`. Any number of threads. */
+/* Exactly `bytes` bytes from `offset`; fails when the file has become shorter. Any number of
+ * threads. */
 int storage_read(struct storage *storage, int file, uint64_t offset, size_t bytes, void *out,
                  struct error *err);
 /* The whole file as memory, until storage_close: mapped where it lies, or from the local cache
- * into which it was brought. Any number of threads; the same file gives the same address. */
+ * into which it was brought. Any number of threads; the same file gives the same address. A file
+ * whose size is no longer the listed one is refused; one that is cut short while it is mapped
+ * ends the process with SIGBUS when the missing part is touched, as for every program that maps
+ * files: replace data by rename, never in place, while something reads it. */
 int storage_map(struct storage *storage, int file, const uint8_t **out, struct error *err);
 /* This range will be read soon. A hint: does not fail, does not wait. */
 void storage_expect(struct storage *storage, int file, uint64_t offset, size_t bytes);

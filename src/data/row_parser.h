@@ -1,0 +1,51 @@
+/* One file of a table, and how one of its rows becomes numbers. */
+#ifndef DATA_ROW_PARSER_H
+#define DATA_ROW_PARSER_H
+
+#include <limits.h>
+
+#include "data/csv.h"
+#include "data/table.h"
+
+struct arena;
+struct storage;
+
+/* The text of one split. */
+struct row_text {
+    char name[PATH_MAX]; /* for messages */
+    uint64_t file_bytes; /* as it lies there, packed or not */
+    int64_t file_modified;
+    struct storage *storage;
+    int file;
+    char *unpacked;                 /* NULL unless the file was packed */
+    const char *start, *rows, *end; /* `rows`: behind skipped lines and the header */
+    char separator;
+};
+
+/* A description made ready for the inner loop: which columns go where. */
+struct row_parser {
+    const struct table_description *description;
+    int *numeric_columns, *category_columns; /* [numeric_count], [categorical_count] */
+    int label_column;
+    bool any_logarithm;
+    uint64_t empty_fingerprint; /* of a category without text */
+};
+
+/* Finds the file of a split without reading it: name, size and time are set. */
+int row_text_find(const struct table_description *description, enum dataset_split split,
+                  struct row_text *out, struct error *err);
+/* Brings its bytes into memory, mapped or unpacked, and looks at its first lines. */
+int row_text_open(const struct row_parser *parser, enum dataset_split split, struct row_text *text,
+                  struct error *err);
+void row_text_release(struct row_text *text); /* accepts a zeroed one */
+
+int row_parser_init(const struct table_description *description, struct arena *arena,
+                    struct row_parser *out, struct error *err);
+/* Parses the row that starts at `at` into numeric [numeric_count], category [categorical_count]
+ * and one label; *next is where the next row may start. Fails with the file, the line and the
+ * column. Any number of threads. */
+int row_parse(const struct row_parser *parser, const struct row_text *text, const char *at,
+              float *numeric, int64_t *category, float *label, const char **next,
+              struct error *err);
+
+#endif
