@@ -7,6 +7,7 @@
 #ifndef LOCKSTEP_MODEL_H
 #define LOCKSTEP_MODEL_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -170,6 +171,8 @@ LOCKSTEP_API void lockstep_classifier(struct graph *graph, value_id logits, floa
     lockstep_batch_norm(graph, x, (struct batch_norm_options){__VA_ARGS__})
 #define embedding(graph, x, dim, ...)                                                              \
     lockstep_embedding(graph, x, dim, (struct embedding_options){__VA_ARGS__})
+#define normalize(graph, x, ...)                                                                   \
+    lockstep_normalize(graph, x, (struct normalize_options){__VA_ARGS__})
 #define max_pool(graph, x, ...) lockstep_max_pool(graph, x, (struct pool_options){__VA_ARGS__})
 #define avg_pool(graph, x, ...) lockstep_avg_pool(graph, x, (struct pool_options){__VA_ARGS__})
 #define global_avg_pool(graph, x) lockstep_global_avg_pool(graph, x)
@@ -182,22 +185,31 @@ LOCKSTEP_API void lockstep_classifier(struct graph *graph, value_id logits, floa
 #define classifier_output(graph, logits) lockstep_classifier(graph, logits, args->label_smoothing)
 #endif
 
-/* What a user may change about a network without writing another one. */
+enum { MODEL_MAX_HIDDEN = 8 };
+
+/* What a user may change about a network without writing another one; a network reads what it
+ * knows. New members are added at the end. */
 struct model_args {
     int classes;
     int image_size;
-    int embedding_rows;
+    int embedding_rows; /* buckets of every categorical column */
     float label_smoothing;
+    int embedding_dim;
+    int numerics, categoricals;   /* columns of the data */
+    const int64_t *buckets;       /* of each categorical column, instead of embedding_rows */
+    int hidden[MODEL_MAX_HIDDEN]; /* units of the hidden layers, up to the first 0 */
+    float dropout;                /* behind each of them */
 };
 
 /* One trainable network. Each file in models/ defines one, named model_<file name>; a user's
- * shared object defines `model_user`. */
+ * shared object defines `model_user`, with its size. */
 struct model {
+    size_t size; /* sizeof(struct model): tells a shared object made for another version apart */
     const char *name, *summary;
     const char *dataset; /* default for --data */
     const char *recipe;  /* default optimizer, schedule and batch, as flags of `train` */
-    struct model_args defaults;
     void (*build)(struct graph *graph, const struct model_args *args);
+    struct model_args defaults; /* last: it may grow */
 };
 
 #ifdef __cplusplus

@@ -27,6 +27,7 @@ struct lockstep_network {
     struct sparse_rows *rows; /* one per table of the plan */
     int64_t step;             /* finished ones */
     double loss;              /* of the last forward */
+    bool loaded;              /* weights came from a file */
     enum { STEP_NOT_BEGUN, STEP_FORWARD_DONE, STEP_BACKWARD_DONE } at;
 };
 
@@ -171,6 +172,10 @@ static int open_data(struct lockstep_data *data, const char *spec, struct error 
     if (data->split == SPLIT_EVALUATE && need_evaluation_plan(network, err) < 0)
         return -1;
     if (source_open(&data->source, network->graph, spec, &options, err) < 0)
+        return -1;
+    /* Weights that were loaded, or trained already, have the statistics they were trained with. */
+    if (data->split == SPLIT_TRAIN && !network->step && !network->loaded &&
+        source_fill_statistics(&data->source, network->graph, network->params, err) < 0)
         return -1;
     struct plan *plan = data->split == SPLIT_TRAIN ? network->plan : network->evaluation_plan;
     return feed_init(&data->feed, network->graph, plan, &data->source.trainer, err);
@@ -389,5 +394,8 @@ int lockstep_save(const struct lockstep_network *network, const char *path,
 int lockstep_load(struct lockstep_network *network, const char *path, struct lockstep_error *error)
 {
     struct error err = {0};
-    return weights_load(path, network->params, &err) < 0 ? report(error, &err) : 0;
+    if (weights_load(path, network->params, &err) < 0)
+        return report(error, &err);
+    network->loaded = true;
+    return 0;
 }

@@ -13,7 +13,7 @@ enum { CONV_X, CONV_WEIGHTS, CONV_BIAS };
 
 enum { EMBEDDING_X, EMBEDDING_TABLE, EMBEDDING_EXTRA };
 enum { NORMALIZE_X, NORMALIZE_MINIMUM, NORMALIZE_RANGE };
-enum { EMBEDDING_MAX_COLUMNS = 256 };
+enum { EMBEDDING_MAX_COLUMNS = 4096 };
 
 /* The rows of column c are the `buckets[c]` rows of the table behind those of the columns before
  * it. The extra input is a bias when rows are summed, else what is put behind them. */

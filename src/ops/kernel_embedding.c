@@ -43,9 +43,11 @@ KERNEL_CLONES static void copy_rows(const float *table, const int64_t *rows, int
     for (int64_t c = 0; c < count; c++, out += dim) {
         const float *row = table + rows[c] * dim;
         if (rows[c] < 0)
+#pragma omp simd
             for (int64_t i = 0; i < dim; i++)
                 out[i] = 0;
         else
+#pragma omp simd
             for (int64_t i = 0; i < dim; i++)
                 out[i] = row[i];
     }
@@ -54,11 +56,15 @@ KERNEL_CLONES static void copy_rows(const float *table, const int64_t *rows, int
 KERNEL_CLONES static void sum_rows(const float *table, const int64_t *rows, int64_t count,
                                    int64_t dim, const float *bias, float *restrict out)
 {
+#pragma omp simd
     for (int64_t i = 0; i < dim; i++)
         out[i] = bias ? bias[i] : 0;
     for (int64_t c = 0; c < count; c++) {
         const float *row = table + rows[c] * dim;
-        for (int64_t i = 0; rows[c] >= 0 && i < dim; i++)
+        if (rows[c] < 0)
+            continue;
+#pragma omp simd
+        for (int64_t i = 0; i < dim; i++)
             out[i] += row[i];
     }
 }
@@ -219,10 +225,12 @@ KERNEL_CLONES static void sum_readers(const struct reader *readers, uint32_t cou
                                       float *restrict out)
 {
     const float *first = gradient + readers[0].example * stride;
+#pragma omp simd
     for (int64_t i = 0; i < dim; i++)
         out[i] = first[i];
     for (uint32_t r = 1; r < count; r++) {
         const float *next = gradient + readers[r].example * stride;
+#pragma omp simd
         for (int64_t i = 0; i < dim; i++)
             out[i] += next[i];
     }
