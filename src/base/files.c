@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -91,24 +92,35 @@ static int write_all(int file, const char *path, const void *data, size_t bytes,
     return 0;
 }
 
+static int write_pieces(int file, const char *path, file_piece_fn *next, void *context,
+                        struct error *err)
+{
+    const void *data;
+    size_t bytes;
+    for (int more; (more = next(context, &data, &bytes, err)) != 0;)
+        if (more < 0 || write_all(file, path, data, bytes, err) < 0)
+            return -1;
+    return 0;
+}
+
 /* A pipe or a device cannot be replaced by a rename, and must not be. */
-static int write_in_place(const char *path, const void *data, size_t bytes, struct error *err)
+static int write_in_place(const char *path, file_piece_fn *next, void *context, struct error *err)
 {
     int file = open(path, O_WRONLY | O_CLOEXEC);
     if (file < 0)
         return fail(path, err);
-    int status = write_all(file, path, data, bytes, err);
+    int status = write_pieces(file, path, next, context, err);
     if (close(file) < 0 && status == 0)
         status = fail(path, err);
     return status;
 }
 
-static int write_flushed(const char *path, const void *data, size_t bytes, struct error *err)
+static int write_flushed(const char *path, file_piece_fn *next, void *context, struct error *err)
 {
     int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (file < 0)
         return fail(path, err);
-    int status = write_all(file, path, data, bytes, err);
+    int status = write_pieces(file, path, next, context, err);
     if (status == 0 && fsync(file) < 0)
         status = fail(path, err);
     if (close(file) < 0 && status == 0)
@@ -132,7 +144,7 @@ static int flush_directory_of(const char *path, struct error *err)
     return status;
 }
 
-int file_write_atomic(const char *path, const void *data, size_t bytes, struct error *err)
+int file_write_pieces(const char *path, file_piece_fn *next, void *context, struct error *err)
 {
     char target[PATH_MAX], beside[PATH_MAX + 32];
     struct stat info;
@@ -140,7 +152,7 @@ int file_write_atomic(const char *path, const void *data, size_t bytes, struct e
     if (exists && S_ISDIR(info.st_mode))
         return error_set(err, ERROR_IO, "%s: is a directory", path);
     if (exists && !S_ISREG(info.st_mode))
-        return write_in_place(path, data, bytes, err);
+        return write_in_place(path, next, context, err);
     /* What a link points at is replaced, not the link. */
     if (!exists || !realpath(path, target)) {
         if (strlen(path) >= sizeof target)
@@ -149,7 +161,7 @@ int file_write_atomic(const char *path, const void *data, size_t bytes, struct e
     }
     snprintf(beside, sizeof beside, "%s.%ld.part", target, (long)getpid());
     unlink(beside); /* left by a process of the same number that was killed */
-    if (write_flushed(beside, data, bytes, err) < 0) {
+    if (write_flushed(beside, next, context, err) < 0) {
         unlink(beside);
         return -1;
     }
@@ -159,6 +171,62 @@ int file_write_atomic(const char *path, const void *data, size_t bytes, struct e
         return -1;
     }
     return flush_directory_of(target, err);
+}
+
+struct whole {
+    const void *data;
+    size_t bytes;
+    bool given;
+};
+
+static int give_whole(void *context, const void **data, size_t *bytes, struct error *err)
+{
+    struct whole *whole = context;
+    (void)err;
+    if (whole->given)
+        return 0;
+    *data = whole->data;
+    *bytes = whole->bytes;
+    whole->given = true;
+    return 1;
+}
+
+int file_write_atomic(const char *path, const void *data, size_t bytes, struct error *err)
+{
+    struct whole whole = {.data = data, .bytes = bytes};
+    return file_write_pieces(path, give_whole, &whole, err);
+}
+
+int file_map(const char *path, char **out, size_t *bytes, struct error *err)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return fail(path, err);
+    struct stat info;
+    int status = 0;
+    if (fstat(file, &info) < 0)
+        status = fail(path, err);
+    else if (!S_ISREG(info.st_mode) || info.st_size == 0)
+        status = error_set(err, ERROR_FORMAT, "%s: %s", path,
+                           S_ISREG(info.st_mode) ? "is empty" : "is not a regular file");
+    if (status == 0) {
+        void *mapped =
+            mmap(NULL, (size_t)info.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+        if (mapped == MAP_FAILED)
+            status = fail(path, err);
+        else {
+            *out = mapped;
+            *bytes = (size_t)info.st_size;
+        }
+    }
+    close(file);
+    return status;
+}
+
+void file_unmap(char *bytes, size_t count)
+{
+    if (bytes)
+        munmap(bytes, count);
 }
 
 int directory_make(const char *path, struct error *err)

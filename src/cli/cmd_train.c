@@ -335,7 +335,7 @@ static int write_json(const struct job *job, bool gated, struct error *err)
     describe_gate(job, gated, json);
     json_set_bool(json, "interrupted", signals_status() != 0);
     /* What later kinds of model and later steps of a run fill; null says: not here. */
-    static const char *const absent[] = {"auc", "log_loss", "checkpoint", "export"};
+    static const char *const absent[] = {"checkpoint", "export"};
     for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
         json_set_number(json, absent[i], NAN);
     if (*job->weights_path)
@@ -364,6 +364,8 @@ static void print_scores(const struct job *job, FILE *out)
     fprintf(out, "%s: %.4f\n", report->evaluated ? "Loss" : "Loss of the last step", scores->loss);
     if (report->evaluated && !isnan(scores->accuracy))
         fprintf(out, "Accuracy: %.4f\n", scores->accuracy);
+    if (report->evaluated)
+        report_binary(scores->accuracy, scores->majority, scores->auc, scores->log_loss, out);
     if (*job->weights_path)
         fprintf(out, "Weights: %s\n", job->weights_path);
 }

@@ -381,6 +381,11 @@ int params_read(const struct params *params, int index, struct tensor *out, stru
     return copy_out(params, index, place_of(params, index), out, err);
 }
 
+const float *params_plain(const struct params *params, int index)
+{
+    return layout_is_plain(&params->list[index].layout) ? place_of(params, index) : NULL;
+}
+
 int params_read_gradient(const struct params *params, int index, struct tensor *out,
                          struct error *err)
 {

@@ -53,6 +53,8 @@ int params_find(const struct params *params, const char *name); /* or -1 */
 struct param_range params_range(const struct params *params, int index);
 /* Plain row-major copies; `out` and `in` have the parameter's shape (else ERROR_FORMAT). */
 int params_read(const struct params *params, int index, struct tensor *out, struct error *err);
+/* The parameter itself where it is stored in plain order, as tables always are; else NULL. */
+const float *params_plain(const struct params *params, int index);
 int params_read_gradient(const struct params *params, int index, struct tensor *out,
                          struct error *err);
 int params_read_slot(const struct params *params, int index, int slot, struct tensor *out,

@@ -15,8 +15,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are written a
 
 static const char default_name[] = "weights.safetensors";
 
-/* One entry per parameter, one after the other; returns the bytes of all. */
-static size_t make_entries(const struct params *params, struct safetensors_entry *entries)
+/* One entry per parameter, one after the other. */
+static void make_entries(const struct params *params, struct safetensors_entry *entries)
 {
     size_t used = 0;
     for (int i = 0; i < params_count(params); i++) {
@@ -30,53 +30,70 @@ static size_t make_entries(const struct params *params, struct safetensors_entry
         };
         used += entries[i].bytes;
     }
-    return used;
 }
 
-/* The whole file in memory: the header, then every parameter in plain order. */
-static int compose(const struct params *params, const struct safetensors_entry *entries,
-                   size_t data_bytes, const struct strbuf *header, struct slab *out,
-                   struct error *err)
+/* The file, piece by piece: the header, then every parameter in plain order. Those that are stored
+ * so, as large tables are, go out from where they lie. */
+struct writing {
+    const struct params *params;
+    const struct safetensors_entry *entries;
+    const struct strbuf *header;
+    struct slab plain; /* room for the largest of the others */
+    int next;          /* -1: the header */
+};
+
+static int give_piece(void *context, const void **data, size_t *bytes, struct error *err)
 {
-    struct slab file;
-    if (slab_create(header->length + data_bytes, "the file of weights", &file, err) < 0)
-        return -1;
-    memcpy(file.data, header->text, header->length);
-    for (int i = 0; i < params_count(params); i++) {
-        struct tensor plain = {
-            .dtype = DTYPE_F32,
-            .shape = entries[i].shape,
-            .data = (char *)file.data + header->length + entries[i].first,
-        };
-        if (params_read(params, i, &plain, err) < 0) {
-            slab_release(&file);
-            return -1;
-        }
+    struct writing *writing = context;
+    int index = writing->next++;
+    if (index < 0) {
+        *data = writing->header->text;
+        *bytes = writing->header->length;
+        return 1;
     }
-    *out = file;
-    return 0;
+    if (index == params_count(writing->params))
+        return 0;
+    *bytes = writing->entries[index].bytes;
+    *data = params_plain(writing->params, index);
+    if (*data)
+        return 1;
+    struct tensor plain = {
+        .dtype = DTYPE_F32, .shape = writing->entries[index].shape, .data = writing->plain.data};
+    *data = plain.data;
+    return params_read(writing->params, index, &plain, err) < 0 ? -1 : 1;
+}
+
+static size_t largest_reordered(const struct params *params,
+                                const struct safetensors_entry *entries)
+{
+    size_t largest = 0;
+    for (int i = 0; i < params_count(params); i++)
+        if (!params_plain(params, i) && entries[i].bytes > largest)
+            largest = entries[i].bytes;
+    return largest;
 }
 
 int weights_save(const char *path, const char *model, const struct params *params,
                  struct error *err)
 {
     int status = -1;
-    struct slab file = {0};
     struct strbuf header;
     strbuf_init(&header);
     int count = params_count(params);
     struct safetensors_entry *entries = memory_allocate((size_t)count * sizeof *entries);
+    struct writing writing = {params, entries, &header, {0}, -1};
     if (!entries) {
         error_set(err, ERROR_MEMORY, "no memory for the header");
         goto out;
     }
-    size_t data_bytes = make_entries(params, entries);
+    make_entries(params, entries);
     if (safetensors_header(entries, count, model, &header, err) < 0 ||
-        compose(params, entries, data_bytes, &header, &file, err) < 0)
+        slab_create(largest_reordered(params, entries), "weights in plain order", &writing.plain,
+                    err) < 0)
         goto out;
-    status = file_write_atomic(path, file.data, file.bytes, err);
+    status = file_write_pieces(path, give_piece, &writing, err);
 out:
-    slab_release(&file);
+    slab_release(&writing.plain);
     memory_free(entries);
     strbuf_release(&header);
     if (status < 0)
@@ -181,14 +198,13 @@ int weights_load(const char *path, struct params *params, struct error *err)
     char resolved[PATH_MAX];
     char *bytes;
     size_t count;
-    if (resolve_path(path, resolved, err) < 0 ||
-        file_read(resolved, memory_available_bytes(), &bytes, &count, err) < 0)
+    if (resolve_path(path, resolved, err) < 0 || file_map(resolved, &bytes, &count, err) < 0)
         return error_wrap(err, "loading weights");
     struct arena *arena = arena_create();
     int status = arena ? apply(resolved, bytes, count, arena, params, err)
                        : error_set(err, ERROR_MEMORY, "no memory for the header");
     arena_destroy(arena);
-    memory_free(bytes);
+    file_unmap(bytes, count);
     if (status < 0)
         error_wrap(err, "loading weights");
     return status;

@@ -10,12 +10,20 @@
 #include "exec/sparse.h"
 #include "graph/graph.h"
 #include "train/feed.h"
+#include "train/scores.h"
+
+/* What a pass over evaluation data needs; made once. */
+struct evaluation {
+    struct feed feed;
+    struct scores scores; /* without capacity when the network does not answer yes or no */
+};
 
 struct run {
     const struct trainer_inputs *inputs;
     train_observer *observer;
     void *context;
     struct feed feed;
+    struct evaluation evaluation;
     struct arena *arena;
     struct comm_request *requests; /* one per bucket, when there are peers */
     int request_count;
@@ -46,6 +54,9 @@ static struct train_event make_event(const struct run *run, enum train_event_kin
         .loss = NAN,
         .accuracy = NAN,
         .accuracy_top_5 = NAN,
+        .log_loss = NAN,
+        .auc = NAN,
+        .majority = NAN,
         .rate = schedule_rate(run->inputs->schedule, run->step),
     };
 }
@@ -61,14 +72,31 @@ static void set_metrics(struct train_event *event, const struct metrics *metrics
     event->loss = metrics_loss(metrics);
     event->accuracy = metrics_accuracy(metrics);
     event->accuracy_top_5 = metrics_accuracy_top_5(metrics);
+    event->log_loss = metrics_log_loss(metrics);
+    event->majority = metrics_majority(metrics);
 }
 
 /* --- evaluation ----------------------------------------------------------------------------- */
 
-static int evaluate_pass(struct feed *feed, const atomic_int *stop_signal, struct metrics *out,
-                         struct error *err)
+static int evaluation_init(struct evaluation *evaluation, const struct graph *graph,
+                           struct plan *plan, const struct trainer_data *data, struct error *err)
 {
-    struct metrics metrics = {0};
+    *evaluation = (struct evaluation){0};
+    if (feed_init(&evaluation->feed, graph, plan, data, err) < 0)
+        return -1;
+    if (!feed_is_binary(&evaluation->feed))
+        return 0;
+    int64_t examples = loader_steps_per_epoch(data->loader) * plan_batch(plan);
+    return scores_create(&evaluation->scores, examples, err);
+}
+
+static int evaluate_pass(struct evaluation *evaluation, const atomic_int *stop_signal,
+                         struct metrics *out, struct error *err)
+{
+    struct feed *feed = &evaluation->feed;
+    struct metrics metrics = {.auc = NAN,
+                              .scores = evaluation->scores.keys ? &evaluation->scores : NULL};
+    scores_clear(&evaluation->scores);
     loader_seek(feed->loader, (struct loader_position){0});
     for (;;) {
         if (feed_next(feed, err) < 0)
@@ -82,6 +110,9 @@ static int evaluate_pass(struct feed *feed, const atomic_int *stop_signal, struc
                              "stopped after %" PRId64 " examples of the evaluation",
                              metrics.examples);
     }
+    if (metrics.scores)
+        metrics.auc = scores_auc(metrics.scores);
+    metrics.scores = NULL;
     *out = metrics;
     return 0;
 }
@@ -89,10 +120,12 @@ static int evaluate_pass(struct feed *feed, const atomic_int *stop_signal, struc
 int trainer_evaluate(const struct graph *graph, struct plan *plan, const struct trainer_data *data,
                      const atomic_int *stop_signal, struct metrics *out, struct error *err)
 {
-    struct feed feed;
-    if (feed_init(&feed, graph, plan, data, err) < 0)
-        return -1;
-    return evaluate_pass(&feed, stop_signal, out, err);
+    struct evaluation evaluation;
+    int status = evaluation_init(&evaluation, graph, plan, data, err);
+    if (status == 0)
+        status = evaluate_pass(&evaluation, stop_signal, out, err);
+    scores_release(&evaluation.scores);
+    return status;
 }
 
 /* A stop signal in the middle ends it without an event, and without being a failure. */
@@ -102,8 +135,7 @@ static int evaluate(struct run *run, struct error *err)
     struct metrics metrics = {0};
     double start = clock_seconds();
     struct error inner = {0};
-    if (trainer_evaluate(inputs->graph, inputs->evaluation_plan, &inputs->validation,
-                         inputs->stop_signal, &metrics, &inner) < 0) {
+    if (evaluate_pass(&run->evaluation, inputs->stop_signal, &metrics, &inner) < 0) {
         if (inner.code == ERROR_CANCELLED)
             return 0;
         return error_set(err, inner.code, "evaluation after step %" PRId64 ": %s", run->step,
@@ -111,6 +143,7 @@ static int evaluate(struct run *run, struct error *err)
     }
     struct train_event event = make_event(run, TRAIN_EVALUATED);
     set_metrics(&event, &metrics);
+    event.auc = metrics.auc;
     event.examples = metrics.examples;
     event.step_seconds = clock_seconds() - start;
     run->evaluated_at = run->step;
@@ -277,11 +310,11 @@ static int prepare(struct run *run, struct error *err)
     if (feed_init(&run->feed, inputs->graph, inputs->plan, &inputs->train, err) < 0 ||
         check_agreement(inputs, err) < 0)
         return -1;
-    if (inputs->validation.loader) {
-        struct feed trial; /* data that does not fit is refused now, not after the training */
-        if (feed_init(&trial, inputs->graph, inputs->evaluation_plan, &inputs->validation, err) < 0)
-            return error_wrap(err, "evaluation data");
-    }
+    /* Data that does not fit is refused now, not after the training. */
+    if (inputs->validation.loader &&
+        evaluation_init(&run->evaluation, inputs->graph, inputs->evaluation_plan,
+                        &inputs->validation, err) < 0)
+        return error_wrap(err, "evaluation data");
     run->requests =
         ARENA_ARRAY(run->arena, struct comm_request, plan_bucket_count(inputs->plan) + 1);
     run->row_lists = plan_sparse_count(inputs->plan);
@@ -335,6 +368,7 @@ int trainer_run(const struct trainer_inputs *inputs, train_observer *observer, v
     int status = prepare(&run, err);
     if (status == 0)
         status = run_steps(&run, err);
+    scores_release(&run.evaluation.scores);
     arena_destroy(run.arena);
     return status;
 }
