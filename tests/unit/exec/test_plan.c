@@ -17,6 +17,7 @@ static const char *const small_models[] = {
     "model vgg16 classes=5 image_size=32",
     "model mnist_keras",
     "model mnist_custom",
+    "model wide_deep embedding_rows=50 embedding_dim=8 hidden=32",
 };
 enum { SMALL_MODELS = sizeof small_models / sizeof small_models[0] };
 
