@@ -84,8 +84,10 @@ $(BUILD)/examples/%.so: examples/%.c include/lockstep/model.h
 	@mkdir -p $(@D)
 	$(CC) -std=c17 -O2 -g -Wall -Wextra $(if $(DEV),-Werror) -Iinclude -fPIC -fvisibility=hidden \
 	    -shared -o $@ $<
-$(BUILD)/bench/primitives: $(patsubst %.c,$(BUILD)/%.o,$(wildcard bench/*.c))
+$(BUILD)/bench/primitives: $(patsubst %.c,$(BUILD)/%.o,$(filter-out %_input.c,$(wildcard bench/*.c)))
 	$(CC) $(LDFLAGS) -o $@ $^ -ldnnl -lm
+$(BUILD)/bench/%_input: $(BUILD)/bench/%_input.o $(OBJECTS)
+	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 bench: all $(BUILD)/bench/primitives
 	@bench/setup-peers
 	@bench/run $(BENCH_FLAGS) $(subst $(comma), ,$(BENCH))

@@ -168,7 +168,8 @@ static int open_data(struct lockstep_data *data, const char *spec, struct error 
     struct source_options options = {.split = data->split,
                                      .batch = network->options.batch,
                                      .classes = network->args.classes,
-                                     .seed = network->options.seed};
+                                     .seed = network->options.seed,
+                                     .threads = -1};
     if (data->split == SPLIT_EVALUATE && need_evaluation_plan(network, err) < 0)
         return -1;
     if (source_open(&data->source, network->graph, spec, &options, err) < 0)

@@ -36,6 +36,7 @@ static const struct option options[] = {
                 .help = "only the forward pass, as in evaluation"),
     OPTION_TEXT(bench_settings, common.data, "data", .initial = "synthetic", .value = "SPEC",
                 .aliases = "data-dir", .help = "KIND or KIND:DIR (see `lockstep datasets`)"),
+    SESSION_READING_OPTIONS(bench_settings),
     OPTION_SECTION("Network"),
     SESSION_NETWORK_OPTIONS(bench_settings),
     OPTION_SECTION("Optimizer"),
@@ -231,8 +232,7 @@ static int write_json(const struct job *job, const struct report_speed *speed, s
                     speed->steps ? batch / speed->mean_step_seconds : NAN);
     json_set_number(json, "uncertainty", speed->uncertainty);
     json_set_number(json, "jitter", speed->jitter);
-    json_set_number(json, "input_stall_seconds",
-                    loader_stall_seconds(job->data.source.trainer.loader));
+    session_describe_input(&job->data, json);
     int status = output_json(json, job->settings->common.json, err);
     json_release(json);
     return status;
@@ -250,6 +250,7 @@ static int finish(struct job *job, struct error *err)
     if (job->text.failed)
         return error_set(err, ERROR_MEMORY, "no memory for the output");
     print(job);
+    session_warn_of_bad(&job->data);
     if (job->settings->common.json && write_json(job, &speed, err) < 0)
         return -1;
     return signals_status();

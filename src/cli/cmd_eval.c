@@ -28,6 +28,7 @@ static const struct option options[] = {
                 .help = "KIND, KIND:DIR (see `lockstep datasets`), or a directory whose files tell "
                         "the kind; the split for evaluation is used"),
     SESSION_EXAMPLES_OPTION(eval_settings),
+    SESSION_READING_OPTIONS(eval_settings),
     SESSION_BATCH_OPTION(eval_settings),
     OPTION_SECTION("Network"),
     SESSION_NETWORK_OPTIONS(eval_settings),
@@ -89,6 +90,7 @@ static int write_json(const struct job *job, const char *target, struct error *e
     json_set_number(json, "auc", metrics->auc);
     json_set_number(json, "log_loss", metrics_log_loss(metrics));
     json_set_number(json, "majority_accuracy", metrics_majority(metrics));
+    session_describe_input(&job->data, json);
     int status = output_json(json, target, err);
     json_release(json);
     return status;
@@ -121,6 +123,7 @@ static int run(struct options *parsed, void *settings, struct error *err)
     else if (status == 0) {
         if (!target || strcmp(target, "-") != 0)
             print(&job);
+        session_warn_of_bad(&job.data);
         if (target)
             status = write_json(&job, target, err);
     }

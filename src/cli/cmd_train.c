@@ -44,6 +44,7 @@ static const struct option options[] = {
                 .initial_note = "the other split of --data; none when synthetic",
                 .help = "data for evaluation; none turns it off"),
     SESSION_EXAMPLES_OPTION(train_settings),
+    SESSION_READING_OPTIONS(train_settings),
     OPTION_SECTION("Network"),
     SESSION_NETWORK_OPTIONS(train_settings),
     OPTION_NUMBER(train_settings, common.label_smoothing, "label-smoothing", .min = 0, .max = 1,
@@ -330,8 +331,7 @@ static int write_json(const struct job *job, bool gated, struct error *err)
     json_set_text(json, "optimizer", rule_rest(&job->rule)->optimizer->name);
     json_set_number(json, "learning_rate", job->schedule.base_rate);
     json_set_integer(json, "seed", job->settings->common.seed);
-    json_set_number(json, "input_stall_seconds",
-                    loader_stall_seconds(job->train.source.trainer.loader));
+    session_describe_input(&job->train, json);
     describe_gate(job, gated, json);
     json_set_bool(json, "interrupted", signals_status() != 0);
     /* What later kinds of model and later steps of a run fill; null says: not here. */
@@ -407,6 +407,8 @@ static int finish(struct job *job, bool gated, struct error *err)
         print_scores(job, out);
     if (gated && !interrupted)
         print_gate(job, out);
+    session_warn_of_bad(&job->train);
+    session_warn_of_bad(&job->validation);
     if (json && write_json(job, gated, err) < 0)
         return -1;
     if (interrupted)

@@ -43,9 +43,6 @@
         OPTION_REFUSED("mpi-num-processes", .value = "N", .accepts = "1",                          \
                        .aliases = "mpi-num-processes-per-socket mpi-hostnames",                    \
                        .help = "a process does not start others; this version trains in one"),     \
-        OPTION_REFUSED("num-parallel-calls", .value = "N",                                         \
-                       .aliases = "datasets-num-private-threads",                                  \
-                       .help = "reading takes as many threads as the kind of data needs"),         \
         OPTION_REFUSED("data-name", .value = "NAME",                                               \
                        .help = "the kind of data stands in --data KIND:DIR"),                      \
         OPTION_REFUSED("use-synthetic-data", .accepts = "false 0", .aliases = "synthetic",         \

@@ -230,7 +230,10 @@ int session_open_data(struct session *session, const struct session_settings *se
                                      .batch = settings->batch,
                                      .classes = session->args.classes,
                                      .seed = (uint64_t)settings->seed,
-                                     .examples = settings->examples};
+                                     .examples = settings->examples,
+                                     .threads = settings->data_threads,
+                                     .prefetch_bytes = settings->prefetch_bytes,
+                                     .skip_bad = settings->skip_bad};
     struct session_data data = {0};
     if (resolve_spec(session, spec, &data.spec, err) < 0 ||
         source_open(&data.source, session->graph, data.spec, &options, err) < 0)
@@ -242,6 +245,23 @@ int session_open_data(struct session *session, const struct session_settings *se
 void session_close_data(struct session_data *data)
 {
     source_close(&data->source);
+}
+
+void session_describe_input(const struct session_data *data, struct json *out)
+{
+    struct loader *loader = data->source.trainer.loader;
+    json_set_integer(out, "input_threads", loader_threads(loader));
+    json_set_number(out, "input_read_seconds", loader_read_seconds(loader));
+    json_set_number(out, "input_stall_seconds", loader_stall_seconds(loader));
+    json_set_integer(out, "bad_records", loader_bad_examples(loader));
+}
+
+void session_warn_of_bad(const struct session_data *data)
+{
+    const struct loader *loader = data->source.trainer.loader;
+    if (loader && loader_bad_examples(loader))
+        log_line(LOG_WARNING, "%s: %" PRId64 " bad examples were left out, the first being %s",
+                 data->spec, loader_bad_examples(loader), loader_first_bad(loader));
 }
 
 /* --- telling -------------------------------------------------------------------------------- */

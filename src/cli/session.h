@@ -15,9 +15,11 @@ struct session_settings {
     const char *model;
     const char *data;
     int batch, threads, classes, image_size, embedding_rows, embedding_dim;
+    int data_threads; /* -1: as the kind of data needs */
     const char *hidden;
     double label_smoothing, dropout;
-    int64_t seed, examples;
+    int64_t seed, examples, skip_bad;
+    size_t prefetch_bytes;
     const char *json;
 };
 
@@ -60,6 +62,17 @@ struct session_settings {
     OPTION_LONG(settings, common.examples, "examples", OPTION_AT_LEAST(0), .initial = "0",         \
                 .initial_note = "the kind's own number",                                           \
                 .help = "how many to draw (digits, synthetic), or to read of the first (mnist)")
+#define SESSION_READING_OPTIONS(settings)                                                          \
+    OPTION_INT(settings, common.data_threads, "data-threads", .min = -1, .max = 1024,              \
+               .initial = "-1", .initial_note = "all cores where examples are decoded",            \
+               .aliases = "num-parallel-calls datasets-num-private-threads num-data-workers",      \
+               .help = "threads that read ahead; batches are the same for any number"),            \
+        OPTION_BYTES(settings, common.prefetch_bytes, "prefetch-bytes", .initial = "256M",         \
+                     .help = "memory for batches that are read ahead; one is always"),             \
+        OPTION_LONG(settings, common.skip_bad, "skip-bad-records", .min = 0, .max = 1000000,       \
+                    .initial = "0", .value = "N",                                                  \
+                    .help = "leave out up to this many examples that cannot be decoded, and say "  \
+                            "so at the end; 0 stops at the first")
 #define SESSION_JSON_OPTION(settings)                                                              \
     OPTION_TEXT(settings, common.json, "json", .value = "FILE",                                    \
                 .help = "write the results as one JSON object; - is standard output, where "       \
@@ -100,6 +113,10 @@ int session_open_data(struct session *session, const struct session_settings *se
                       struct error *err);
 void session_close_data(struct session_data *data);
 
+/* How reading went: input_threads, input_stall_seconds, ... */
+void session_describe_input(const struct session_data *data, struct json *out);
+/* A warning where bad examples were left out. */
+void session_warn_of_bad(const struct session_data *data);
 /* The fields that every command's JSON has: model, data, threads, plan, memory, version. */
 void session_describe(const struct session *session, const char *data, const struct plan *plan,
                       struct json *out);

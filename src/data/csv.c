@@ -131,9 +131,18 @@ __attribute__((always_inline)) static inline void split_blocks(const char *at, c
     }
 }
 
-static void split_portable(const char *at, const char *end, char separator, int capacity,
-                           struct csv_row *row)
+static void begin_row(const char *at, const char *end, int capacity, struct csv_row *row)
 {
+    assert(at < end && capacity <= CSV_MAX_FIELDS);
+    row->start = at;
+    row->bounds[0] = 0;
+    row->open_quote = false;
+}
+
+void csv_split_portable(const char *at, const char *end, char separator, int capacity,
+                        struct csv_row *row)
+{
+    begin_row(at, end, capacity, row);
     split_blocks(at, end, separator, capacity, row, mark_portable);
 }
 
@@ -141,23 +150,20 @@ static void split_portable(const char *at, const char *end, char separator, int 
 __attribute__((target("avx2,bmi,popcnt"))) static void
 split_avx2(const char *at, const char *end, char separator, int capacity, struct csv_row *row)
 {
+    begin_row(at, end, capacity, row);
     split_blocks(at, end, separator, capacity, row, mark_avx2);
 }
 #endif
 
 void csv_split(const char *at, const char *end, char separator, int capacity, struct csv_row *row)
 {
-    assert(at < end && capacity <= CSV_MAX_FIELDS);
-    row->start = at;
-    row->bounds[0] = 0;
-    row->open_quote = false;
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi")) {
         split_avx2(at, end, separator, capacity, row);
         return;
     }
 #endif
-    split_portable(at, end, separator, capacity, row);
+    csv_split_portable(at, end, separator, capacity, row);
 }
 
 /* glibc's memchr has its own choice of instructions. */

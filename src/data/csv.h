@@ -43,6 +43,9 @@ int64_t csv_count_lines(const char *start, const char *at);
 char csv_find_separator(const char *at, const char *end);
 /* Splits the row that starts at `at` < `end`; keeps the bounds of `capacity` fields at most. */
 void csv_split(const char *at, const char *end, char separator, int capacity, struct csv_row *row);
+/* What csv_split does on a processor without AVX2. */
+void csv_split_portable(const char *at, const char *end, char separator, int capacity,
+                        struct csv_row *row);
 /* The text of a field: without its quotes; without the blanks around it where `trim` is set. It
  * lies in the row, or in the scratch when it had "" inside. Fails with ERROR_FORMAT when text
  * follows the closing quote, or when the field is too long to be rewritten. */

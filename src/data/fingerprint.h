@@ -11,4 +11,16 @@
 
 uint64_t fingerprint64(const void *bytes, size_t count);
 
+/* The same of exactly eight bytes, given as a little-endian word: what categories mostly are. */
+static inline uint64_t fingerprint64_of_word(uint64_t word)
+{
+    const uint64_t factor = FINGERPRINT_MISSING + 16;
+    uint64_t a = word + FINGERPRINT_MISSING;
+    uint64_t first = (word >> 37 | word << 27) * factor + a;
+    uint64_t second = ((a >> 25 | a << 39) + word) * factor;
+    uint64_t mixed = (first ^ second) * factor;
+    mixed = (second ^ mixed ^ mixed >> 47) * factor;
+    return (mixed ^ mixed >> 47) * factor;
+}
+
 #endif

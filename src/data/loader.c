@@ -17,6 +17,8 @@ enum {
     DEFAULT_PREFETCH = 3,
     CHUNKS_PER_THREAD = 4, /* of a batch: more would cost locking, fewer leave threads idle */
     FIELD_ALIGN = 64,
+    ROWS_AT_ONCE = 128,
+    MAX_BAD_IN_BATCH = 1024, /* of which more are no accident */
 };
 
 enum loader_stream { STREAM_ORDER = 1, STREAM_EXAMPLE = 2 };
@@ -27,12 +29,23 @@ struct slot {
     int claimed, done;    /* rows taken by a thread; rows read */
     int failed_row;       /* the first that could not be read; `batch.rows` when none */
     struct error failure; /* its reason */
+    int bad_row;          /* the first with a bad example that may be left out, and why */
+    struct error bad;
+    int bad_count;
+    int64_t *bad_indices; /* [bad_limit] */
+    bool *left_out;       /* [batch], where rows may be left out: this one holds nothing */
 };
 
 /* A piece of work: rows [first, first + count) of a slot. */
 struct chunk {
     struct slot *slot;
     int first, count;
+};
+
+/* What came of it; the row is -1 when all were read. */
+struct outcome {
+    int failed_row;
+    struct error failure;
 };
 
 struct loader {
@@ -42,12 +55,16 @@ struct loader {
     struct loader_options options;
     int64_t examples, steps_per_epoch;
     int field_count, slot_count, chunk_rows, thread_count;
+    int bad_limit;       /* bad examples a slot can note */
     struct arena *arena; /* this structure's arrays */
     struct slab memory;  /* the batches' numbers */
     pthread_t *threads;
 
     /* Only touched by the thread that calls loader_next. */
     double stall_seconds;
+    int64_t bad_examples;
+    int64_t *bad_indices; /* of those, ascending; [skip_bad] */
+    struct error first_bad;
 
     pthread_mutex_t lock;       /* guards all below; no reader thread holds it while it reads */
     pthread_cond_t work;        /* a slot became free, or we are stopping */
@@ -58,12 +75,19 @@ struct loader {
     bool failed;                /* the last loader_next did */
     struct loader_position next_opened, next_delivered;
     int active; /* chunks being read */
+    double read_seconds;
     bool paused, stopping;
 };
 
 static int64_t global_batch(const struct loader_options *options)
 {
     return (int64_t)options->batch * options->shards;
+}
+
+/* An evaluation counts each good example once: a bad one leaves a gap, nothing stands in. */
+static bool leaves_out(const struct loader *loader)
+{
+    return loader->options.single_pass && loader->options.skip_bad > 0;
 }
 
 /* Rows that this shard has in one step of an epoch. */
@@ -104,13 +128,45 @@ static int64_t example_index(const struct loader *loader, struct loader_position
     return random_permute(epoch_key(loader, STREAM_ORDER, position.epoch), loader->examples, place);
 }
 
-static int read_row(const struct loader *loader, struct slot *slot, int row, struct error *err)
+static int read_example(const struct loader *loader, struct slot *slot, int64_t index, int row,
+                        struct error *err)
 {
-    int64_t index = example_index(loader, slot->position, row);
     uint64_t random =
         random_key(epoch_key(loader, STREAM_EXAMPLE, slot->position.epoch), (uint64_t)index);
     if (loader->kind->read(loader->dataset, index, random, slot->batch.fields, row, err) < 0)
         return error_wrap(err, "example %" PRId64, index);
+    return 0;
+}
+
+/* False when the batch has no room for one more. */
+static bool note_bad(struct loader *loader, struct slot *slot, int64_t index, int row,
+                     const struct error *reason)
+{
+    pthread_mutex_lock(&loader->lock);
+    bool room = slot->bad_count < loader->bad_limit;
+    if (room)
+        slot->bad_indices[slot->bad_count++] = index;
+    if (room && row < slot->bad_row) {
+        slot->bad_row = row;
+        slot->bad = *reason;
+    }
+    pthread_mutex_unlock(&loader->lock);
+    return room;
+}
+
+/* Whether there were too many is seen when the batch is delivered, in its order. */
+static int read_row(struct loader *loader, struct slot *slot, int row, struct error *err)
+{
+    int64_t index = example_index(loader, slot->position, row);
+    while (read_example(loader, slot, index, row, err) < 0) {
+        if (err->code != ERROR_FORMAT || !note_bad(loader, slot, index, row, err))
+            return -1;
+        if (leaves_out(loader)) {
+            slot->left_out[row] = true;
+            return 0;
+        }
+        index = (index + 1) % loader->examples;
+    }
     return 0;
 }
 
@@ -124,15 +180,36 @@ static void zero_rows_from(const struct loader *loader, struct slot *slot, int r
     }
 }
 
-/* Reads the rows of a chunk up to the first that fails; returns that row, or -1. */
-static int read_chunk(const struct loader *loader, struct chunk chunk, struct error *err)
+/* Rows from `row` on that the dataset reads at once, where it can; returns how many came. The one
+ * that did not is for read_row, which knows what to do about it. */
+static int read_several(const struct loader *loader, struct slot *slot, int row, int count)
 {
-    for (int row = chunk.first; row < chunk.first + chunk.count; row++)
-        if (read_row(loader, chunk.slot, row, err) < 0)
-            return row;
-    if (chunk.first + chunk.count == chunk.slot->batch.rows)
+    int64_t indices[ROWS_AT_ONCE];
+    struct error ignored;
+    if (!loader->kind->read_rows)
+        return 0;
+    count = count < ROWS_AT_ONCE ? count : ROWS_AT_ONCE;
+    for (int i = 0; i < count; i++)
+        indices[i] = example_index(loader, slot->position, row + i);
+    return loader->kind->read_rows(loader->dataset, indices, count, slot->batch.fields, row,
+                                   &ignored);
+}
+
+/* Up to the first row that fails. */
+static void read_chunk(struct loader *loader, struct chunk chunk, struct outcome *out)
+{
+    int end = chunk.first + chunk.count;
+    *out = (struct outcome){.failed_row = -1};
+    for (int row = chunk.first; row < end;) {
+        int came = read_several(loader, chunk.slot, row, end - row);
+        if (came == 0 && read_row(loader, chunk.slot, row, &out->failure) < 0) {
+            out->failed_row = row;
+            return;
+        }
+        row += came > 0 ? came : 1;
+    }
+    if (end == chunk.slot->batch.rows)
         zero_rows_from(loader, chunk.slot, chunk.slot->batch.rows);
-    return -1;
 }
 
 static struct slot *slot_at(struct loader *loader, uint64_t number)
@@ -146,7 +223,10 @@ static struct slot *open_slot(struct loader *loader)
     slot->position = loader->next_opened;
     slot->batch.rows = rows_in_step(loader, slot->position.step);
     slot->claimed = slot->done = 0;
-    slot->failed_row = slot->batch.rows;
+    slot->failed_row = slot->bad_row = slot->batch.rows;
+    slot->bad_count = 0;
+    if (leaves_out(loader))
+        memset(slot->left_out, 0, (size_t)loader->options.batch * sizeof *slot->left_out);
     loader->next_opened = following(loader, loader->next_opened);
     return slot;
 }
@@ -173,20 +253,31 @@ static bool claim_chunk(struct loader *loader, struct chunk *out)
     return true;
 }
 
-/* `failed_row` is -1 when all rows were read. The first row that failed is the one reported,
- * whichever thread came to it first. */
-static void finish_chunk(struct loader *loader, struct chunk chunk, int failed_row,
-                         const struct error *failure)
+/* The first row that failed is the one reported, whichever thread came to it first. */
+static void finish_chunk(struct loader *loader, struct chunk chunk, const struct outcome *outcome)
 {
     struct slot *slot = chunk.slot;
-    if (failed_row >= 0 && failed_row < slot->failed_row) {
-        slot->failed_row = failed_row;
-        slot->failure = *failure;
+    if (outcome->failed_row >= 0 && outcome->failed_row < slot->failed_row) {
+        slot->failed_row = outcome->failed_row;
+        slot->failure = outcome->failure;
     }
     slot->done += chunk.count;
     loader->active--;
     if (slot->done == slot->batch.rows || (loader->paused && loader->active == 0))
         pthread_cond_signal(&loader->ready);
+}
+
+/* Called, and left, with the lock held. */
+static void read_unlocked(struct loader *loader, struct chunk chunk)
+{
+    struct outcome outcome;
+    pthread_mutex_unlock(&loader->lock);
+    double start = clock_seconds();
+    read_chunk(loader, chunk, &outcome);
+    double end = clock_seconds();
+    pthread_mutex_lock(&loader->lock);
+    loader->read_seconds += end - start;
+    finish_chunk(loader, chunk, &outcome);
 }
 
 static void *reader_main(void *context)
@@ -199,11 +290,7 @@ static void *reader_main(void *context)
             pthread_cond_wait(&loader->work, &loader->lock);
             continue;
         }
-        pthread_mutex_unlock(&loader->lock);
-        struct error failure = {0};
-        int failed_row = read_chunk(loader, chunk, &failure);
-        pthread_mutex_lock(&loader->lock);
-        finish_chunk(loader, chunk, failed_row, &failure);
+        read_unlocked(loader, chunk);
     }
     pthread_mutex_unlock(&loader->lock);
     return NULL;
@@ -252,10 +339,42 @@ static size_t place_fields(struct loader *loader, const struct dataset_field *fi
     return used;
 }
 
+/* One batch with the caller, the others read ahead; however large, one of those. */
+static int slots_under_limit(struct loader *loader, const struct dataset_field *fields)
+{
+    int wanted = loader->slot_count;
+    loader->slot_count = 1;
+    size_t batch_bytes = place_fields(loader, fields, NULL);
+    size_t limit = loader->options.prefetch_bytes;
+    if (wanted <= 2 || !limit || batch_bytes * (size_t)(wanted - 1) <= limit)
+        return wanted;
+    size_t ahead = limit / batch_bytes;
+    return ahead > 1 ? (int)ahead + 1 : 2;
+}
+
+/* What is needed to leave bad examples out. */
+static int create_notes(struct loader *loader, struct error *err)
+{
+    int64_t limit = loader->options.skip_bad;
+    if (!limit)
+        return 0;
+    loader->bad_limit = limit < MAX_BAD_IN_BATCH ? (int)limit + 1 : MAX_BAD_IN_BATCH;
+    loader->bad_indices = ARENA_ARRAY(loader->arena, int64_t, limit);
+    bool failed = !loader->bad_indices;
+    for (int i = 0; i < loader->slot_count && !failed; i++) {
+        struct slot *slot = &loader->slots[i];
+        slot->bad_indices = ARENA_ARRAY(loader->arena, int64_t, loader->bad_limit);
+        slot->left_out = ARENA_ARRAY(loader->arena, bool, loader->options.batch);
+        failed = !slot->bad_indices || !slot->left_out;
+    }
+    return failed ? error_set(err, ERROR_MEMORY, "no memory for the loader") : 0;
+}
+
 static int create_slots(struct loader *loader, struct error *err)
 {
     const struct dataset_field *fields;
     loader->field_count = loader->kind->fields(loader->dataset, &fields);
+    loader->slot_count = slots_under_limit(loader, fields);
     loader->slots = ARENA_ARRAY(loader->arena, struct slot, loader->slot_count);
     if (!loader->slots)
         return error_set(err, ERROR_MEMORY, "no memory for the loader");
@@ -270,7 +389,7 @@ static int create_slots(struct loader *loader, struct error *err)
     if (slab_create(bytes, "the batches that are read ahead", &loader->memory, err) < 0)
         return -1;
     place_fields(loader, fields, loader->memory.data);
-    return 0;
+    return create_notes(loader, err);
 }
 
 /* Readers take no signals: those are for the thread that knows how to stop. */
@@ -376,6 +495,29 @@ double loader_stall_seconds(const struct loader *loader)
     return loader->stall_seconds;
 }
 
+double loader_read_seconds(struct loader *loader)
+{
+    pthread_mutex_lock(&loader->lock);
+    double seconds = loader->read_seconds;
+    pthread_mutex_unlock(&loader->lock);
+    return seconds;
+}
+
+int loader_threads(const struct loader *loader)
+{
+    return loader->thread_count;
+}
+
+int64_t loader_bad_examples(const struct loader *loader)
+{
+    return loader->bad_examples;
+}
+
+const char *loader_first_bad(const struct loader *loader)
+{
+    return loader->first_bad.message;
+}
+
 struct loader_position loader_tell(const struct loader *loader)
 {
     return loader->next_delivered; /* written only by the thread that may call this */
@@ -418,9 +560,7 @@ static void read_inline(struct loader *loader)
 {
     struct chunk chunk;
     while (claim_chunk(loader, &chunk)) {
-        struct error failure = {0};
-        int failed_row = read_chunk(loader, chunk, &failure);
-        finish_chunk(loader, chunk, failed_row, &failure);
+        read_unlocked(loader, chunk);
     }
 }
 
@@ -447,29 +587,102 @@ static const struct batch *empty_batch(struct loader *loader)
     return &slot->batch;
 }
 
+static void move_row(struct loader *loader, struct slot *slot, int from, int to)
+{
+    for (int i = 0; i < loader->field_count; i++) {
+        struct tensor *field = &slot->batch.fields[i];
+        size_t row_bytes = tensor_bytes(field) / (size_t)loader->options.batch;
+        memcpy((char *)field->data + row_bytes * (size_t)to,
+               (char *)field->data + row_bytes * (size_t)from, row_bytes);
+    }
+}
+
+static void close_gaps(struct loader *loader, struct slot *slot)
+{
+    int kept = 0;
+    for (int row = 0; row < slot->batch.rows; row++)
+        if (!slot->left_out[row]) {
+            if (kept < row)
+                move_row(loader, slot, row, kept);
+            kept++;
+        }
+    slot->batch.rows = kept;
+    zero_rows_from(loader, slot, kept);
+}
+
+/* False when that would be one more than may be left out. */
+static bool count_bad(struct loader *loader, int64_t index)
+{
+    int64_t place = loader->bad_examples;
+    while (place > 0 && loader->bad_indices[place - 1] > index)
+        place--;
+    if (place > 0 && loader->bad_indices[place - 1] == index)
+        return true;
+    if (loader->bad_examples == loader->options.skip_bad)
+        return false;
+    memmove(loader->bad_indices + place + 1, loader->bad_indices + place,
+            (size_t)(loader->bad_examples - place) * sizeof *loader->bad_indices);
+    loader->bad_indices[place] = index;
+    loader->bad_examples++;
+    return true;
+}
+
+static int refuse_batch(struct loader *loader, const struct error *failure, struct error *err)
+{
+    if (err)
+        *err = *failure;
+    loader->failed = true;
+    if (loader->options.skip_bad && failure->code == ERROR_FORMAT)
+        error_wrap(err, "more than %" PRId64 " bad examples", loader->options.skip_bad);
+    return -1;
+}
+
+/* Failures and bad examples are judged here, batch by batch, so that the outcome does not depend
+ * on which thread was first. */
+static int judge(struct loader *loader, struct slot *slot, struct error *err)
+{
+    if (slot->failed_row < slot->batch.rows)
+        return refuse_batch(loader, &slot->failure, err);
+    for (int i = 0; i < slot->bad_count; i++)
+        if (!count_bad(loader, slot->bad_indices[i]))
+            return refuse_batch(loader, &slot->bad, err);
+    if (!slot->bad_count)
+        return 0;
+    if (!loader->first_bad.code)
+        loader->first_bad = slot->bad;
+    if (leaves_out(loader))
+        close_gaps(loader, slot);
+    return 0;
+}
+
+/* The next batch that has rows; NULL at the end of a pass. */
+static int take_batch(struct loader *loader, const struct batch **out, struct error *err)
+{
+    *out = NULL;
+    while (!*out && !pass_ended(loader, loader->next_delivered)) {
+        loader->holding = false;
+        pthread_cond_broadcast(&loader->work);
+        struct slot *slot = due_slot(loader);
+        if (judge(loader, slot, err) < 0)
+            return -1;
+        loader->delivered++;
+        loader->holding = true;
+        loader->next_delivered = following(loader, slot->position);
+        if (slot->batch.rows > 0)
+            *out = &slot->batch;
+    }
+    return 0;
+}
+
 int loader_next(struct loader *loader, const struct batch **batch, struct error *err)
 {
-    int status = 0;
+    const struct batch *taken;
     double start = clock_seconds();
     pthread_mutex_lock(&loader->lock);
     loader->holding = false;
-    pthread_cond_broadcast(&loader->work);
-    if (pass_ended(loader, loader->next_delivered)) {
-        *batch = empty_batch(loader);
-    } else {
-        struct slot *slot = due_slot(loader);
-        if (slot->failed_row < slot->batch.rows) {
-            if (err)
-                *err = slot->failure;
-            loader->failed = true;
-            status = -1;
-        } else {
-            *batch = &slot->batch;
-            loader->delivered++;
-            loader->holding = true;
-            loader->next_delivered = following(loader, slot->position);
-        }
-    }
+    int status = take_batch(loader, &taken, err);
+    if (status == 0)
+        *batch = taken ? taken : empty_batch(loader);
     pthread_mutex_unlock(&loader->lock);
     loader->stall_seconds += clock_seconds() - start;
     return status;

@@ -16,8 +16,13 @@ struct loader_options {
     int batch;         /* rows this shard gets per step */
     int shard, shards; /* 0 of 1 when alone */
     int threads;       /* 0: read in loader_next itself */
-    int prefetch;      /* batches ready ahead; 0: a sensible number */
+    int prefetch;      /* batches ready ahead; 0: a sensible number... */
+    size_t prefetch_bytes; /* ...whose memory stays below this, but for one; 0: no limit */
     uint64_t seed;
+    /* Examples that cannot be decoded (ERROR_FORMAT) are left out, up to this many different ones;
+     * in training the next good one of the dataset stands in, so that batches stay full and the
+     * same whatever the threads. Other failures, such as a broken disk, are never skipped. */
+    int64_t skip_bad;
     bool shuffle;
     /* false (training): epochs follow each other without an end and every batch is full, the
      * rest of an epoch that fills no batch being left out; true (evaluation): one pass, the last
@@ -45,11 +50,17 @@ void loader_seek(struct loader *loader, struct loader_position position);
 /* Of the batch that loader_next gives next. */
 struct loader_position loader_tell(const struct loader *loader);
 /* *batch stays valid until the next call. Fails with what the dataset said about the first example
- * of the batch that cannot be read, and again at each call until loader_seek. At the end of a
+ * of the batch that cannot be read (when no more may be skipped), and again at each call until loader_seek. At the end of a
  * single pass: rows == 0, until loader_seek. Allocates nothing. */
 int loader_next(struct loader *loader, const struct batch **batch, struct error *err);
 /* Time loader_next spent waiting for data (or reading it, without threads) since the loader was
  * made. */
 double loader_stall_seconds(const struct loader *loader);
+/* Time all threads together spent reading, since the loader was made; how many there are. */
+double loader_read_seconds(struct loader *loader);
+int loader_threads(const struct loader *loader);
+/* Different bad examples left out of the batches delivered so far; what was wrong with the first, or "". */
+int64_t loader_bad_examples(const struct loader *loader);
+const char *loader_first_bad(const struct loader *loader);
 
 #endif

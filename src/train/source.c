@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "exec/known_ops.h"
 #include "exec/params.h"
+#include "base/threads.h"
 #include "graph/graph.h"
 #include "train/feed.h"
 
@@ -17,13 +18,21 @@ static void describe_inputs(const struct graph *graph, struct dataset_request *r
         request->fields[i] = feed_field(graph_value(graph, graph_input_value(graph, i)));
 }
 
+/* Reading waits for its turn while the network computes, so it may have all cores. */
+static int threads_wanted(const struct dataset_kind *kind)
+{
+    return kind->cheap ? 0 : threads_available();
+}
+
 static int open_loader(struct source *source, const struct source_options *options,
                        struct error *err)
 {
     struct loader_options loader = {
         .batch = options->batch,
         .shards = 1,
-        .threads = source->kind->cheap ? 0 : 1,
+        .threads = options->threads >= 0 ? options->threads : threads_wanted(source->kind),
+        .prefetch_bytes = options->prefetch_bytes,
+        .skip_bad = options->skip_bad,
         .seed = options->seed,
         .shuffle = options->split == SPLIT_TRAIN,
         .single_pass = options->split == SPLIT_EVALUATE,

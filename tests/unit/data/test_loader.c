@@ -10,7 +10,8 @@
 /* Field 0 is the example's index, [N]; field 1 its random key and an echo, [N, 2]. */
 struct dataset {
     int64_t count;
-    int64_t broken; /* an example that cannot be read; -1: none */
+    int64_t broken; /* the first of the examples that cannot be read; -1: none */
+    int64_t bad[4]; /* single ones, in ascending order, 0: no more */
     bool slow;      /* some examples take longer than others */
     atomic_llong reads;
 };
@@ -39,6 +40,9 @@ static int echo_read(struct dataset *dataset, int64_t index, uint64_t random, st
         nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
     if (dataset->broken >= 0 && index >= dataset->broken)
         return error_set(err, ERROR_FORMAT, "file.bin: broken at %d", (int)index);
+    for (int i = 0; i < 4; i++)
+        if (dataset->bad[i] && index == dataset->bad[i])
+            return error_set(err, ERROR_FORMAT, "file.bin: bad at %d", (int)index);
     ((int32_t *)batch[0].data)[row] = (int32_t)index;
     ((int64_t *)batch[1].data)[row * 2] = (int64_t)random;
     ((int64_t *)batch[1].data)[row * 2 + 1] = index + 1000000;
@@ -290,6 +294,81 @@ TEST(loader, reads_no_further_ahead_than_it_was_told)
     next_batch(loader);
     nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
     ASSERT_INT(atomic_load(&dataset.reads), <=, 30);
+    loader_destroy(loader);
+}
+
+TEST(loader, lets_the_next_good_example_stand_in_for_a_bad_one)
+{
+    struct dataset dataset = {.count = 40, .broken = -1, .bad = {7, 8, 21}, .slow = true};
+    for (int threads = 0; threads <= 3; threads++) {
+        struct loader *loader =
+            open_loader(&dataset, (struct loader_options){
+                                      .batch = 10, .threads = threads, .seed = 5, .skip_bad = 3});
+        for (int step = 0; step < 4; step++) {
+            const struct batch *batch = next_batch(loader);
+            ASSERT_INT(batch->rows, ==, 10);
+            for (int row = 0; row < 10; row++) {
+                int32_t place = step * 10 + row;
+                ASSERT_INT(index_at(batch, row), ==,
+                           place == 7 || place == 8 ? 9 : place == 21 ? 22 : place);
+            }
+        }
+        for (int step = 0; step < 4; step++) /* the next epoch meets the same ones */
+            next_batch(loader);
+        ASSERT_INT(loader_bad_examples(loader), ==, 3);
+        ASSERT_TEXT(loader_first_bad(loader), "example 7: file.bin: bad at 7");
+        loader_destroy(loader);
+    }
+}
+
+TEST(loader, leaves_bad_examples_out_of_an_evaluation)
+{
+    struct dataset dataset = {.count = 23, .broken = -1, .bad = {20, 21, 22, 3}, .slow = true};
+    for (int threads = 0; threads <= 3; threads++) {
+        struct loader *loader =
+            open_loader(&dataset, (struct loader_options){.batch = 10,
+                                                          .threads = threads,
+                                                          .single_pass = true,
+                                                          .skip_bad = 4});
+        const struct batch *batch = next_batch(loader);
+        ASSERT_INT(batch->rows, ==, 9);
+        ASSERT_INT(index_at(batch, 2), ==, 2);
+        ASSERT_INT(index_at(batch, 3), ==, 4);
+        ASSERT_INT(index_at(batch, 9), ==, 0);
+        ASSERT_INT(next_batch(loader)->rows, ==, 10);
+        ASSERT_INT(next_batch(loader)->rows, ==, 0); /* the last batch had no good one */
+        ASSERT_INT(loader_bad_examples(loader), ==, 4);
+        loader_destroy(loader);
+    }
+}
+
+TEST(loader, stops_when_more_are_bad_than_may_be)
+{
+    struct dataset dataset = {.count = 40, .broken = -1, .bad = {7, 15, 31}};
+    for (int threads = 0; threads <= 2; threads++) {
+        struct loader *loader = open_loader(
+            &dataset, (struct loader_options){.batch = 10, .threads = threads, .skip_bad = 2});
+        struct error err = {0};
+        const struct batch *batch;
+        for (int step = 0; step < 3; step++)
+            next_batch(loader);
+        ASSERT_INT(loader_next(loader, &batch, &err), ==, -1);
+        ASSERT_TEXT(err.message, "more than 2 bad examples: example 31: file.bin: bad at 31");
+        loader_destroy(loader);
+    }
+}
+
+TEST(loader, keeps_what_is_read_ahead_under_a_limit_of_bytes)
+{
+    struct dataset dataset = {.count = 1000, .broken = -1};
+    /* 10 rows of 4 + 16 bytes, each field aligned to 64: 256 bytes a batch. */
+    struct loader *loader = open_loader(
+        &dataset, (struct loader_options){
+                      .batch = 10, .threads = 1, .prefetch = 20, .prefetch_bytes = 256 * 3});
+    next_batch(loader);
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    ASSERT_INT(atomic_load(&dataset.reads), <=, 40);
+    ASSERT_INT(atomic_load(&dataset.reads), >, 10);
     loader_destroy(loader);
 }
 
