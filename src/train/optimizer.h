@@ -82,7 +82,7 @@ struct updater_memory {
  * optimizers and prefixes are not. For one thread at a time.
  *
  * Of a table (PARAM_SPARSE) only the rows with a gradient are touched. For sgd, adagrad and ftrl
- * that is what a dense update does, bit by bit; for momentum, adam and rmsprop it is the variant
+ * (from weights of 0) that is what a dense update does, bit by bit; for momentum, adam and rmsprop it is the variant
  * called lazy: a row rests, with its slots, until it is read again. lars, which wants the norm of
  * the whole table, is refused. Weight decay does not apply to tables. */
 struct updater;
