@@ -16,6 +16,7 @@ static void build(struct graph *graph, const struct model_args *args)
 }
 
 LOCKSTEP_API const struct model model_user = {
+    .size = sizeof(struct model),
     .name = "mnist_small",
     .summary = "one convolution, two dense layers",
     .dataset = "digits",

@@ -7,6 +7,7 @@
 #ifndef LOCKSTEP_MODEL_H
 #define LOCKSTEP_MODEL_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -87,6 +88,25 @@ struct batch_norm_options {
     const char *name;
 };
 
+enum embedding_combine {
+    EMBEDDING_CONCAT, /* the columns' rows behind each other: [N, columns * dim] */
+    EMBEDDING_SUM,    /* their sum: [N, dim]; with one of them a linear model */
+};
+
+struct embedding_options {
+    int rows;               /* of every column, unless the next is given */
+    const int64_t *buckets; /* rows of each column */
+    enum embedding_combine combine;
+    int bias;               /* with EMBEDDING_SUM: adds one, [dim] */
+    const value_id *append; /* with EMBEDDING_CONCAT: [N, K] put behind the rows; NULL: nothing */
+    struct initializer table_init; /* default: truncated normal, deviation 1 / sqrt(dim) */
+    const char *name;
+};
+
+struct normalize_options {
+    const char *name;
+};
+
 struct loss_options {
     float label_smoothing;
     const char *name;
@@ -104,6 +124,16 @@ LOCKSTEP_API value_id lockstep_conv2d(struct graph *graph, value_id x, int chann
                                       struct conv2d_options options);
 LOCKSTEP_API value_id lockstep_dense(struct graph *graph, value_id x, int units,
                                      struct dense_options options);
+/* Rows of a trained table, found by fingerprints: x is [N, columns] int64, taken as unsigned and
+ * modulo the column's buckets (TensorFlow's to_hash_bucket_fast). The fingerprint of the empty text
+ * means a missing value, whose row is all zeros and never trained. The gradient is a list of the
+ * rows that were read, so the table may be as large as memory. */
+LOCKSTEP_API value_id lockstep_embedding(struct graph *graph, value_id x, int dim,
+                                         struct embedding_options options);
+/* (x - minimum) / range of each column of [N, K]; 0 where the range is 0. Minimum and range are
+ * parameters that are not trained: training takes them from the data. */
+LOCKSTEP_API value_id lockstep_normalize(struct graph *graph, value_id x,
+                                         struct normalize_options options);
 LOCKSTEP_API value_id lockstep_batch_norm(struct graph *graph, value_id x,
                                           struct batch_norm_options options);
 LOCKSTEP_API value_id lockstep_max_pool(struct graph *graph, value_id x,
@@ -139,6 +169,10 @@ LOCKSTEP_API void lockstep_classifier(struct graph *graph, value_id logits, floa
     lockstep_dense(graph, x, units, (struct dense_options){__VA_ARGS__})
 #define batch_norm(graph, x, ...)                                                                  \
     lockstep_batch_norm(graph, x, (struct batch_norm_options){__VA_ARGS__})
+#define embedding(graph, x, dim, ...)                                                              \
+    lockstep_embedding(graph, x, dim, (struct embedding_options){__VA_ARGS__})
+#define normalize(graph, x, ...)                                                                   \
+    lockstep_normalize(graph, x, (struct normalize_options){__VA_ARGS__})
 #define max_pool(graph, x, ...) lockstep_max_pool(graph, x, (struct pool_options){__VA_ARGS__})
 #define avg_pool(graph, x, ...) lockstep_avg_pool(graph, x, (struct pool_options){__VA_ARGS__})
 #define global_avg_pool(graph, x) lockstep_global_avg_pool(graph, x)
@@ -151,22 +185,31 @@ LOCKSTEP_API void lockstep_classifier(struct graph *graph, value_id logits, floa
 #define classifier_output(graph, logits) lockstep_classifier(graph, logits, args->label_smoothing)
 #endif
 
-/* What a user may change about a network without writing another one. */
+enum { MODEL_MAX_HIDDEN = 8 };
+
+/* What a user may change about a network without writing another one; a network reads what it
+ * knows. New members are added at the end. */
 struct model_args {
     int classes;
     int image_size;
-    int embedding_rows;
+    int embedding_rows; /* buckets of every categorical column */
     float label_smoothing;
+    int embedding_dim;
+    int numerics, categoricals;   /* columns of the data */
+    const int64_t *buckets;       /* of each categorical column, instead of embedding_rows */
+    int hidden[MODEL_MAX_HIDDEN]; /* units of the hidden layers, up to the first 0 */
+    float dropout;                /* behind each of them */
 };
 
 /* One trainable network. Each file in models/ defines one, named model_<file name>; a user's
- * shared object defines `model_user`. */
+ * shared object defines `model_user`, with its size. */
 struct model {
+    size_t size; /* sizeof(struct model): tells a shared object made for another version apart */
     const char *name, *summary;
     const char *dataset; /* default for --data */
     const char *recipe;  /* default optimizer, schedule and batch, as flags of `train` */
-    struct model_args defaults;
     void (*build)(struct graph *graph, const struct model_args *args);
+    struct model_args defaults; /* last: it may grow */
 };
 
 #ifdef __cplusplus

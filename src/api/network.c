@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "exec/params.h"
 #include "exec/plan.h"
+#include "exec/sparse.h"
 #include "graph/graph.h"
 #include "models/registry.h"
 #include "store/weights.h"
@@ -23,8 +24,10 @@ struct lockstep_network {
     struct params *params;
     struct plan *plan, *evaluation_plan;
     struct updater *updater;
-    int64_t step; /* finished ones */
-    double loss;  /* of the last forward */
+    struct sparse_rows *rows; /* one per table of the plan */
+    int64_t step;             /* finished ones */
+    double loss;              /* of the last forward */
+    bool loaded;              /* weights came from a file */
     enum { STEP_NOT_BEGUN, STEP_FORWARD_DONE, STEP_BACKWARD_DONE } at;
 };
 
@@ -104,6 +107,10 @@ static int make_parts(struct lockstep_network *network, struct error *err)
         updater_create(network->params, &group, 1, network->options.threads, &network->updater,
                        err) < 0)
         return error_wrap(err, "model %s", network->model->name);
+    network->rows =
+        memory_allocate((size_t)(plan_sparse_count(network->plan) + 1) * sizeof *network->rows);
+    if (!network->rows)
+        return error_set(err, ERROR_MEMORY, "no memory for the network");
     updater_initialize_slots(network->updater);
     return 0;
 }
@@ -134,6 +141,7 @@ void lockstep_network_destroy(struct lockstep_network *network)
     if (!network)
         return;
     updater_destroy(network->updater);
+    memory_free(network->rows);
     plan_destroy(network->plan);
     plan_destroy(network->evaluation_plan);
     params_destroy(network->params);
@@ -165,6 +173,10 @@ static int open_data(struct lockstep_data *data, const char *spec, struct error 
     if (data->split == SPLIT_EVALUATE && need_evaluation_plan(network, err) < 0)
         return -1;
     if (source_open(&data->source, network->graph, spec, &options, err) < 0)
+        return -1;
+    /* Weights that were loaded, or trained already, have the statistics they were trained with. */
+    if (data->split == SPLIT_TRAIN && !network->step && !network->loaded &&
+        source_fill_statistics(&data->source, network->graph, network->params, err) < 0)
         return -1;
     struct plan *plan = data->split == SPLIT_TRAIN ? network->plan : network->evaluation_plan;
     return feed_init(&data->feed, network->graph, plan, &data->source.trainer, err);
@@ -256,6 +268,9 @@ int lockstep_backward(struct lockstep_network *network, struct lockstep_error *e
         return report(error, &err);
     }
     plan_backward(network->plan, 1.0f / (float)network->options.batch, NULL, NULL);
+    for (int i = 0; i < plan_sparse_count(network->plan); i++)
+        plan_sparse(network->plan, i, &network->rows[i]);
+    updater_give_rows(network->updater, network->rows, plan_sparse_count(network->plan));
     network->at = STEP_BACKWARD_DONE;
     return 0;
 }
@@ -380,5 +395,8 @@ int lockstep_save(const struct lockstep_network *network, const char *path,
 int lockstep_load(struct lockstep_network *network, const char *path, struct lockstep_error *error)
 {
     struct error err = {0};
-    return weights_load(path, network->params, &err) < 0 ? report(error, &err) : 0;
+    if (weights_load(path, network->params, &err) < 0)
+        return report(error, &err);
+    network->loaded = true;
+    return 0;
 }

@@ -25,6 +25,11 @@ int file_draft_write(struct file_draft *draft, const void *data, size_t bytes, s
 int file_draft_finish(struct file_draft *draft, struct error *err); /* drops it when it fails */
 void file_draft_drop(struct file_draft *draft);                     /* accepts a finished one */
 
+/* The whole file as memory, read as it is looked at; changes stay private. An empty file, and what
+ * is no regular file, is refused. */
+int file_map(const char *path, char **out, size_t *bytes, struct error *err);
+void file_unmap(char *bytes, size_t count); /* accepts NULL */
+
 /* Like mkdir -p. */
 int directory_make(const char *path, struct error *err);
 /* Where what can be made again is kept: $XDG_CACHE_HOME or ~/.cache, then "lockstep" and `below`;

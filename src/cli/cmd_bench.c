@@ -56,7 +56,7 @@ struct job {
     const struct bench_settings *settings;
     struct session session;
     struct session_data data;
-    struct param_group group;
+    struct rule rule;
     struct schedule schedule;
     struct params *params;
     struct plan *plan;
@@ -96,14 +96,17 @@ static int make_plan(struct job *job, struct error *err)
                                 .batch = settings->common.batch,
                                 .threads = job->session.threads,
                                 .profile = settings->explain};
-    if (params_create(job->session.graph, forward ? 0 : job->group.optimizer->slot_count, NULL,
-                      &job->params, err) < 0 ||
+    if (params_create(job->session.graph,
+                      forward ? 0 : updater_slots_needed(job->rule.groups, job->rule.group_count),
+                      NULL, &job->params, err) < 0 ||
         plan_create(job->session.graph, job->params, &plan, &job->plan, err) < 0 ||
-        params_initialize(job->params, (uint64_t)settings->common.seed, err) < 0)
+        params_initialize(job->params, (uint64_t)settings->common.seed, err) < 0 ||
+        source_fill_statistics(&job->data.source, job->session.graph, job->params, err) < 0)
         return -1;
     if (forward)
         return 0;
-    if (updater_create(job->params, &job->group, 1, job->session.threads, &job->updater, err) < 0)
+    if (updater_create(job->params, job->rule.groups, job->rule.group_count, job->session.threads,
+                       &job->updater, err) < 0)
         return -1;
     updater_initialize_slots(job->updater);
     return 0;
@@ -113,12 +116,13 @@ static int prepare(struct job *job, struct options *parsed, struct bench_setting
                    struct error *err)
 {
     if (session_open(&job->session, parsed, SESSION_PART_OF_RECIPE, &settings->common, err) < 0 ||
-        rule_resolve(parsed, &settings->rule, job->session.recipe, settings->common.batch,
-                     &job->group, &job->schedule.base_rate, err) < 0 ||
+        rule_resolve_groups(parsed, &settings->rule, job->session.recipe, settings->common.batch,
+                            &job->rule, err) < 0 ||
         session_build(&job->session, parsed, &settings->common, err) < 0 ||
         session_open_data(&job->session, &settings->common, settings->common.data, SPLIT_TRAIN,
                           &job->data, err) < 0)
         return -1;
+    job->schedule.base_rate = job->rule.rate;
     return report_init(&job->report, settings->warmup_batches + settings->batches,
                        settings->warmup_batches, err);
 }
@@ -130,7 +134,7 @@ static void print_header(struct job *job)
     struct bench_header header = {
         .model = job->session.model->name,
         .data = job->data.spec,
-        .optimizer = job->group.optimizer->name,
+        .optimizer = rule_rest(&job->rule)->optimizer->name,
         .forward_only = settings->forward_only,
         .batch = settings->common.batch,
         .ranks = 1,
@@ -222,7 +226,7 @@ static int write_json(const struct job *job, const struct report_speed *speed, s
     session_describe(&job->session, job->data.spec, job->plan, json);
     report_describe(&job->report, batch, json);
     json_set_text(json, "mode", job->settings->forward_only ? "forward-only" : "training");
-    json_set_text(json, "optimizer", job->group.optimizer->name);
+    json_set_text(json, "optimizer", rule_rest(&job->rule)->optimizer->name);
     json_set_integer(json, "warmup_steps", job->settings->warmup_batches);
     json_set_number(json, "total_examples_per_second",
                     speed->steps ? batch / speed->mean_step_seconds : NAN);

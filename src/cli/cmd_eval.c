@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/refused.h"
+#include "cli/report.h"
 #include "cli/session.h"
 #include "cli/signals.h"
 #include "store/weights.h"
@@ -86,6 +87,9 @@ static int write_json(const struct job *job, const char *target, struct error *e
     json_set_number(json, "loss", metrics_loss(metrics));
     json_set_number(json, "accuracy", metrics_accuracy(metrics));
     json_set_number(json, "accuracy_top_5", metrics_accuracy_top_5(metrics));
+    json_set_number(json, "auc", metrics->auc);
+    json_set_number(json, "log_loss", metrics_log_loss(metrics));
+    json_set_number(json, "majority_accuracy", metrics_majority(metrics));
     session_describe_input(&job->data, json);
     int status = output_json(json, target, err);
     json_release(json);
@@ -100,6 +104,10 @@ static void print(const struct job *job)
     if (!metrics->judged)
         return;
     printf("Accuracy: %.4f\n", metrics_accuracy(metrics));
+    report_binary(metrics_accuracy(metrics), metrics_majority(metrics), metrics->auc,
+                  metrics_log_loss(metrics), stdout);
+    if (metrics->binary)
+        return;
     printf("Accuracy @ 1 = %.4f Accuracy @ 5 = %.4f [%" PRId64 " examples]\n",
            metrics_accuracy(metrics), metrics_accuracy_top_5(metrics), metrics->examples);
 }
@@ -130,8 +138,10 @@ const struct command command_eval = {
     .name = "eval",
     .order = 20,
     .summary = "evaluate saved weights",
-    .description = "Runs MODEL with saved weights once over the evaluation split of the data and "
-                   "prints loss, accuracy and top-5 accuracy.",
+    .description =
+        "Runs MODEL with saved weights once over the evaluation split of the data and "
+        "prints loss, accuracy and top-5 accuracy, or AUC and log loss of a network that "
+        "answers yes or no.",
     .examples = "# how good is what train saved?\n"
                 "lockstep eval mnist_custom --weights out --data mnist:DIR\n",
     .options = options,

@@ -91,7 +91,7 @@ struct job {
     const struct train_settings *settings;
     struct session session;
     struct session_data train, validation;
-    struct param_group group;
+    struct rule rule;
     struct schedule schedule;
     int64_t total_steps;
     struct comm *comm;
@@ -208,16 +208,15 @@ static int check_target(const struct job *job, const struct options *parsed, str
 static int prepare(struct job *job, struct options *parsed, struct train_settings *settings,
                    struct error *err)
 {
-    float rate;
     if (ranks_refuse_several(err) < 0 ||
         session_open(&job->session, parsed, SESSION_WHOLE_RECIPE, &settings->common, err) < 0 ||
-        rule_resolve(parsed, &settings->rule, job->session.recipe, settings->common.batch,
-                     &job->group, &rate, err) < 0 ||
+        rule_resolve_groups(parsed, &settings->rule, job->session.recipe, settings->common.batch,
+                            &job->rule, err) < 0 ||
         session_build(&job->session, parsed, &settings->common, err) < 0 ||
         open_data(job, err) < 0 || choose_length(job, parsed, err) < 0 ||
         check_target(job, parsed, err) < 0 || choose_output(job, err) < 0)
         return -1;
-    return schedule_parse(settings->schedule, rate, settings->warmup_epochs,
+    return schedule_parse(settings->schedule, job->rule.rate, settings->warmup_epochs,
                           loader_steps_per_epoch(job->train.source.trainer.loader),
                           job->total_steps, &job->schedule, err);
 }
@@ -230,8 +229,9 @@ static int make_plans(struct job *job, struct error *err)
                                 .batch = job->settings->common.batch,
                                 .threads = job->session.threads,
                                 .profile = job->settings->explain};
-    if (params_create(job->session.graph, job->group.optimizer->slot_count, NULL, &job->params,
-                      err) < 0 ||
+    if (params_create(job->session.graph,
+                      updater_slots_needed(job->rule.groups, job->rule.group_count), NULL,
+                      &job->params, err) < 0 ||
         plan_create(job->session.graph, job->params, &plan, &job->plan, err) < 0)
         return -1;
     if (!job->validation.source.trainer.loader)
@@ -257,7 +257,9 @@ static int make(struct job *job, struct error *err)
     int64_t warmup = job->total_steps / 2 < WARMUP_STEPS ? job->total_steps / 2 : WARMUP_STEPS;
     if (make_plans(job, err) < 0 ||
         params_initialize(job->params, (uint64_t)job->settings->common.seed, err) < 0 ||
-        updater_create(job->params, &job->group, 1, job->session.threads, &job->updater, err) < 0 ||
+        source_fill_statistics(&job->train.source, job->session.graph, job->params, err) < 0 ||
+        updater_create(job->params, job->rule.groups, job->rule.group_count, job->session.threads,
+                       &job->updater, err) < 0 ||
         comm_open(&job->comm, err) < 0 ||
         report_init(&job->report, job->total_steps, warmup, err) < 0)
         return -1;
@@ -341,14 +343,14 @@ static int write_json(const struct job *job, bool gated, struct error *err)
         return error_set(err, ERROR_MEMORY, "no memory for the JSON output");
     session_describe(&job->session, job->train.spec, job->plan, json);
     report_describe(&job->report, plan_batch(job->plan), json);
-    json_set_text(json, "optimizer", job->group.optimizer->name);
+    json_set_text(json, "optimizer", rule_rest(&job->rule)->optimizer->name);
     json_set_number(json, "learning_rate", job->schedule.base_rate);
     json_set_integer(json, "seed", job->settings->common.seed);
     session_describe_input(&job->train, json);
     describe_gate(job, gated, json);
     json_set_bool(json, "interrupted", signals_status() != 0);
     /* What later kinds of model and later steps of a run fill; null says: not here. */
-    static const char *const absent[] = {"auc", "log_loss", "checkpoint", "export"};
+    static const char *const absent[] = {"checkpoint", "export"};
     for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
         json_set_number(json, absent[i], NAN);
     if (*job->weights_path)
@@ -377,6 +379,8 @@ static void print_scores(const struct job *job, FILE *out)
     fprintf(out, "%s: %.4f\n", report->evaluated ? "Loss" : "Loss of the last step", scores->loss);
     if (report->evaluated && !isnan(scores->accuracy))
         fprintf(out, "Accuracy: %.4f\n", scores->accuracy);
+    if (report->evaluated)
+        report_binary(scores->accuracy, scores->majority, scores->auc, scores->log_loss, out);
     if (*job->weights_path)
         fprintf(out, "Weights: %s\n", job->weights_path);
 }

@@ -126,7 +126,21 @@ void report_describe(const struct report *report, int batch, struct json *out)
     json_set_number(out, "loss", report->evaluated ? scores->loss : NAN);
     json_set_number(out, "accuracy", report->evaluated ? scores->accuracy : NAN);
     json_set_number(out, "accuracy_top_5", report->evaluated ? scores->accuracy_top_5 : NAN);
+    json_set_number(out, "auc", report->evaluated ? scores->auc : NAN);
+    json_set_number(out, "log_loss", report->evaluated ? scores->log_loss : NAN);
+    json_set_number(out, "majority_accuracy", report->evaluated ? scores->majority : NAN);
     json_set_bool(out, "evaluated", report->evaluated);
     json_set_number(out, "train_loss", report->steps ? report->last_step.loss : NAN);
     json_set_number(out, "train_accuracy", report->steps ? report->last_step.accuracy : NAN);
+}
+
+void report_binary(double accuracy, double majority, double auc, double log_loss, FILE *out)
+{
+    if (isnan(majority))
+        return;
+    if (!(accuracy > majority))
+        fprintf(out, "(always giving the commoner answer would be right in %.4f)\n", majority);
+    if (!isnan(auc))
+        fprintf(out, "AUC: %.4f\n", auc);
+    fprintf(out, "Log loss: %.4f\n", log_loss);
 }

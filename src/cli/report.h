@@ -38,4 +38,8 @@ void report_measure(const struct report *report, int batch, struct report_speed 
 /* steps, examples, seconds, speed, loss, accuracy. */
 void report_describe(const struct report *report, int batch, struct json *out);
 
+/* What a yes-or-no network is judged by beside its accuracy; nothing for others. Says so when the
+ * accuracy is none: no better than always giving the commoner answer. */
+void report_binary(double accuracy, double majority, double auc, double log_loss, FILE *out);
+
 #endif

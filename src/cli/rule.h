@@ -6,7 +6,7 @@
 #include "train/optimizer.h"
 
 struct rule_settings {
-    const char *optimizer, *lr;
+    const char *optimizer, *lr, *group;
     double momentum, beta1, beta2, epsilon, decay_rate, weight_decay, l1, l2, lr_power, trust;
     bool nesterov;
 };
@@ -18,6 +18,11 @@ struct rule_settings {
         OPTION_TEXT(settings, rule.lr, "lr", .value = "X[/B]", .aliases = "learning-rate",         \
                     .initial_note = "the model's, or the optimizer's when another one is chosen",  \
                     .help = "learning rate; X/B grows with the batch: X at a global batch of B"),  \
+        OPTION_TEXT(settings, rule.group, "group", .value = "PREFIX=RULE[,NAME=X]...",             \
+                    .aliases = "groups", .initial_note = "none",                                   \
+                    .help = "another update rule for the parameters whose names start with "       \
+                            "PREFIX, with numbers of its own (wide/=ftrl,lr=0.005); several are "  \
+                            "separated by semicolons; none turns a model's off"),                  \
         OPTION_NUMBER(settings, rule.weight_decay, "weight-decay", OPTION_AT_LEAST(0),             \
                       .initial = "0", .aliases = "wdecay",                                         \
                       .help = "added to the gradient, times the weight; not for batch "            \
@@ -46,6 +51,21 @@ struct rule_settings {
                       .help = "lars: the part of a layer's norm that one step may move")
 
 const char *rule_optimizer_name(int index); /* NULL behind the last */
+
+enum { RULE_MAX_GROUPS = 8, RULE_MAX_PREFIX = 64 };
+
+/* What --optimizer and --group say together. The groups point into it: not to be copied. */
+struct rule {
+    struct param_group groups[RULE_MAX_GROUPS]; /* the last takes what no other took */
+    char prefixes[RULE_MAX_GROUPS][RULE_MAX_PREFIX];
+    int group_count;
+    float rate; /* of the last group; the others have factors to it, so one schedule does for all */
+};
+/* The group of what no other took: what --optimizer says. */
+const struct param_group *rule_rest(const struct rule *rule);
+int rule_resolve_groups(const struct options *options, const struct rule_settings *settings,
+                        const char *recipe, int64_t global_batch, struct rule *out,
+                        struct error *err);
 
 /* One group for all parameters, and the base rate for this global batch. A setting that the
  * chosen rule does not read is ERROR_USAGE when the user gave it, and left out when a recipe

@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "cli/output.h"
+#include "data/table.h"
 #include "graph/graph.h"
 #include "train/feed.h"
 
@@ -78,16 +79,89 @@ static bool given(const struct options *options, const char *name)
            options_source(options, name) > OPTION_FROM_TABLE;
 }
 
+/* "1024,512,256" */
+static int parse_hidden(const char *text, int hidden[MODEL_MAX_HIDDEN], struct error *err)
+{
+    int count = 0;
+    for (const char *at = text;; at++) {
+        char *end;
+        long units = strtol(at, &end, 10);
+        if (end == at || units < 1 || units > 1 << 20 || (*end && *end != ','))
+            return error_set(err, ERROR_USAGE,
+                             "--hidden=%s: expected units of the layers, such as 1024,512,256",
+                             text);
+        if (count == MODEL_MAX_HIDDEN)
+            return error_set(err, ERROR_USAGE, "--hidden=%s: at most %d layers", text,
+                             MODEL_MAX_HIDDEN);
+        hidden[count++] = (int)units;
+        at = end;
+        if (!*at)
+            break;
+    }
+    if (count < MODEL_MAX_HIDDEN)
+        hidden[count] = 0;
+    return 0;
+}
+
+/* The columns of a table decide how many inputs the network has. */
+static int take_columns(struct session *session, const struct table_description *table,
+                        struct error *err)
+{
+    int64_t *buckets = ARENA_ARRAY(session->arena, int64_t, table->categorical_count + 1);
+    if (!buckets)
+        return error_set(err, ERROR_MEMORY, "no memory for %d columns", table->categorical_count);
+    int count = 0;
+    for (int i = 0; i < table->column_count; i++)
+        if (table->columns[i].kind == TABLE_CATEGORICAL)
+            buckets[count++] = table->columns[i].buckets;
+    session->args.numerics = table->numeric_count;
+    session->args.categoricals = table->categorical_count;
+    session->args.buckets = buckets;
+    return 0;
+}
+
+static int fit_to_table(struct session *session, const char *spec, struct error *err)
+{
+    static const char kind[] = "table:";
+    struct table_description table = {0};
+    if (!spec || strncmp(spec, kind, strlen(kind)) != 0 || !session->args.categoricals)
+        return 0;
+    int status = table_describe(spec + strlen(kind), &table, err);
+    if (status == 0)
+        status = take_columns(session, &table, err);
+    table_description_release(&table);
+    return status;
+}
+
+static int choose_args(struct session *session, const struct options *options,
+                       const struct session_settings *settings, struct error *err)
+{
+    struct model_args *args = &session->args;
+    *args = session->model->defaults;
+    if (fit_to_table(session, settings->data, err) < 0)
+        return -1;
+    if (given(options, "classes"))
+        args->classes = settings->classes;
+    if (given(options, "image-size"))
+        args->image_size = settings->image_size;
+    if (given(options, "label-smoothing"))
+        args->label_smoothing = (float)settings->label_smoothing;
+    if (given(options, "embedding-rows")) {
+        args->embedding_rows = settings->embedding_rows;
+        args->buckets = NULL;
+    }
+    if (given(options, "embedding-dim"))
+        args->embedding_dim = settings->embedding_dim;
+    if (given(options, "dropout"))
+        args->dropout = (float)settings->dropout;
+    return given(options, "hidden") ? parse_hidden(settings->hidden, args->hidden, err) : 0;
+}
+
 int session_build(struct session *session, const struct options *options,
                   const struct session_settings *settings, struct error *err)
 {
-    session->args = session->model->defaults;
-    if (given(options, "classes"))
-        session->args.classes = settings->classes;
-    if (given(options, "image-size"))
-        session->args.image_size = settings->image_size;
-    if (given(options, "label-smoothing"))
-        session->args.label_smoothing = (float)settings->label_smoothing;
+    if (choose_args(session, options, settings, err) < 0)
+        return -1;
     session->graph = graph_create();
     if (!session->graph)
         return error_set(err, ERROR_MEMORY, "no memory for the network");

@@ -14,9 +14,10 @@ struct json;
 struct session_settings {
     const char *model;
     const char *data;
-    int batch, threads, classes, image_size;
+    int batch, threads, classes, image_size, embedding_rows, embedding_dim;
     int data_threads; /* -1: as the kind of data needs */
-    double label_smoothing;
+    const char *hidden;
+    double label_smoothing, dropout;
     int64_t seed, examples, skip_bad;
     bool data_cache;
     size_t prefetch_bytes;
@@ -33,7 +34,19 @@ struct session_settings {
                .initial_note = "the model's", .help = "classes the network tells apart"),          \
         OPTION_INT(settings, common.image_size, "image-size", OPTION_AT_LEAST(1),                  \
                    .initial_note = "the model's",                                                  \
-                   .help = "height and width of its input, in pixels")
+                   .help = "height and width of its input, in pixels"),                            \
+        OPTION_INT(settings, common.embedding_rows, "embedding-rows", OPTION_AT_LEAST(1),          \
+                   .aliases = "buckets hash-buckets", .initial_note = "the columns', or 1000",     \
+                   .help = "buckets each categorical column is hashed into"),                      \
+        OPTION_INT(settings, common.embedding_dim, "embedding-dim", .min = 1, .max = 65536,        \
+                   .aliases = "embedding-size", .initial_note = "the model's",                     \
+                   .help = "numbers per row of an embedding"),                                     \
+        OPTION_TEXT(settings, common.hidden, "hidden", .value = "N,N,...",                         \
+                    .aliases = "hidden-units", .initial_note = "the model's",                      \
+                    .help = "units of the hidden layers"),                                         \
+        OPTION_NUMBER(settings, common.dropout, "dropout", .min = 0, .max = 0.99,                  \
+                      .initial_note = "the model's",                                               \
+                      .help = "part of each hidden layer that is left out in training")
 #define SESSION_BATCH_OPTION(settings)                                                             \
     OPTION_INT(settings, common.batch, "batch-size", .letter = 'b', .initial = "32",               \
                OPTION_AT_LEAST(1), .help = "examples computed together")
@@ -76,7 +89,7 @@ struct session_data {
 };
 
 struct session {
-    struct arena *arena; /* of texts made on the way */
+    struct arena *arena; /* of what is made on the way */
     const struct model *model;
     struct model_args args;
     struct graph *graph;

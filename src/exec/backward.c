@@ -138,6 +138,12 @@ static void bind_param_gradient(struct backward_pass *b, int input, const struct
     struct plan *plan = b->builder->plan;
     int index = params_index(plan->params, item_input(b->item, input));
     const struct layout *stored = params_layout(plan->params, index);
+    if (params_range(plan->params, index).flags & PARAM_SPARSE) {
+        assert(b->item->sparse_input == input);
+        bind(b, ROLE_GRADIENT_OF_INPUT + input,
+             builder_add_sparse(b->builder, index, b->item->sparse_limit));
+        return;
+    }
     buffer_id slab = builder_add_buffer(b->builder, BUFFER_GRADIENT, layout_bytes(stored), index);
     if (!layout || layout_equal(layout, stored)) {
         bind(b, ROLE_GRADIENT_OF_INPUT + input, slab);

@@ -130,6 +130,20 @@ struct step *builder_add_step(struct plan_builder *builder, struct step step,
     return &plan->steps[plan->step_count++];
 }
 
+buffer_id builder_add_sparse(struct plan_builder *builder, int param, int64_t limit)
+{
+    struct plan *plan = builder->plan;
+    struct shape shape = params_range(plan->params, param).shape;
+    int64_t dim = shape_count(&shape) / shape.dim[0];
+    buffer_id buffer = builder_add_buffer(builder, BUFFER_SLAB, sparse_bytes(limit, dim), 0);
+    if (builder->failed || !grow(builder, &plan->sparse, plan->sparse_count, &plan->sparse_capacity,
+                                 sizeof(struct sparse_list)))
+        return 0;
+    plan->buffers[buffer].keep = true;
+    plan->sparse[plan->sparse_count++] = (struct sparse_list){param, limit, dim, buffer};
+    return buffer;
+}
+
 /* --- What kernels say --- */
 
 static struct item *item_of(struct plan_node *node)
@@ -166,6 +180,14 @@ void builder_output(struct plan_builder *builder, struct plan_node *node,
                     const struct layout *layout)
 {
     item_of(node)->output_layout = builder_keep_layout(builder, layout);
+}
+
+void builder_sparse_gradient(struct plan_builder *builder, struct plan_node *node, int input,
+                             int64_t rows)
+{
+    (void)builder;
+    item_of(node)->sparse_input = input;
+    item_of(node)->sparse_limit = rows;
 }
 
 void builder_buffer(struct plan_builder *builder, struct plan_node *node, int role, size_t bytes)
@@ -422,8 +444,10 @@ static struct form input_form(struct plan_builder *builder, struct item *item, i
                               const struct layout *layout, enum op_pass pass)
 {
     value_id value = item_input(item, input);
-    bool is_param = graph_value(builder->plan->graph, value)->kind == VALUE_PARAM;
-    if (is_param && builder->plan->options.mode == PLAN_SERVE)
+    const struct value *v = graph_value(builder->plan->graph, value);
+    /* A table is read where it lies: a copy of gigabytes would gain nothing. */
+    bool copied = v->kind == VALUE_PARAM && !(v->flags & PARAM_SPARSE);
+    if (copied && builder->plan->options.mode == PLAN_SERVE)
         return serving_copy(builder, item, input, layout);
     return builder_form(builder, value, layout, pass, item->node.node->name);
 }

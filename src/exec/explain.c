@@ -13,12 +13,21 @@ int plan_step_count(const struct plan *plan)
     return plan->step_count;
 }
 
+/* Of a table a step reads a few rows only, and what it writes of them is as large. */
+static bool is_table(const struct plan *plan, const struct buffer *buffer)
+{
+    return buffer->kind == BUFFER_WEIGHT &&
+           (params_range(plan->params, buffer->index).flags & PARAM_SPARSE);
+}
+
 /* What the step moves through memory, each buffer once. */
 static size_t step_bytes(const struct plan *plan, const struct step *step)
 {
     size_t bytes = 0;
-    for (int b = 0; b < step->bound_count; b++)
-        bytes += plan->buffers[step->bounds[b].buffer].bytes;
+    for (int b = 0; b < step->bound_count; b++) {
+        const struct buffer *buffer = &plan->buffers[step->bounds[b].buffer];
+        bytes += is_table(plan, buffer) ? 0 : buffer->bytes;
+    }
     return bytes;
 }
 

@@ -197,6 +197,7 @@ static int add_item(struct plan *plan, const struct node *node, struct error *er
                                    .residual = -1},
                           .overwrite = -1,
                           .view = -1,
+                          .sparse_input = -1,
                           .workspace = NO_BUFFER,
                           .kept = NO_BUFFER};
     item->node.kernel = choose_kernel(plan, &item->node);

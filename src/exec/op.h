@@ -108,6 +108,10 @@ void builder_use(struct plan_builder *builder, struct plan_node *node, enum op_p
 /* The layout in which forward leaves the output; must be said once. */
 void builder_output(struct plan_builder *builder, struct plan_node *node,
                     const struct layout *layout);
+/* The parameter at this input is a table (PARAM_SPARSE) and its gradient a list of at most `rows`
+ * rows: ROLE_GRADIENT_OF_INPUT gets memory for one, as exec/sparse.h has it. */
+void builder_sparse_gradient(struct plan_builder *builder, struct plan_node *node, int input,
+                             int64_t rows);
 /* Bytes for ROLE_WORKSPACE, ROLE_KEPT or ROLE_SCRATCH. */
 void builder_buffer(struct plan_builder *builder, struct plan_node *node, int role, size_t bytes);
 /* The output may take the memory of this input, if nothing else needs it. */

@@ -21,7 +21,7 @@ struct params {
     int *of_value; /* parameter index of each value, or -1 */
     int count, slots;
     bool fixed, initialized;
-    size_t elements, statistic_elements;
+    size_t elements, dense_elements, statistic_elements;
     float *weights, *gradients, *statistics, *slot[PARAMS_MAX_SLOTS];
 };
 
@@ -46,6 +46,11 @@ static const struct value *value_of(const struct params *params, int index)
 static bool is_statistic(const struct params *params, int index)
 {
     return value_of(params, index)->flags & PARAM_STATISTIC;
+}
+
+static bool is_sparse(const struct params *params, int index)
+{
+    return value_of(params, index)->flags & PARAM_SPARSE;
 }
 
 static void add_param(struct params *params, value_id value)
@@ -114,7 +119,7 @@ void params_destroy(struct params *params)
     if (!params)
         return;
     give_back(params, params->weights, params->elements);
-    give_back(params, params->gradients, params->elements);
+    give_back(params, params->gradients, params->dense_elements);
     give_back(params, params->statistics, params->statistic_elements);
     for (int i = 0; i < params->slots; i++)
         give_back(params, params->slot[i], params->elements);
@@ -144,16 +149,23 @@ void params_propose_layout(struct params *params, int index, const struct layout
     param->proposed = true;
 }
 
+static void place_one(struct param *param, size_t *end)
+{
+    param->first = *end;
+    param->count = layout_bytes(&param->layout) / sizeof(float);
+    *end += (param->count + PARAMS_ALIGN_FLOATS - 1) / PARAMS_ALIGN_FLOATS * PARAMS_ALIGN_FLOATS;
+}
+
 static void place(struct params *params)
 {
-    for (int i = 0; i < params->count; i++) {
-        struct param *param = &params->list[i];
-        size_t *end = is_statistic(params, i) ? &params->statistic_elements : &params->elements;
-        param->first = *end;
-        param->count = layout_bytes(&param->layout) / sizeof(float);
-        *end +=
-            (param->count + PARAMS_ALIGN_FLOATS - 1) / PARAMS_ALIGN_FLOATS * PARAMS_ALIGN_FLOATS;
-    }
+    for (int i = 0; i < params->count; i++)
+        if (!is_sparse(params, i))
+            place_one(&params->list[i],
+                      is_statistic(params, i) ? &params->statistic_elements : &params->elements);
+    params->dense_elements = params->elements;
+    for (int i = 0; i < params->count; i++)
+        if (is_sparse(params, i))
+            place_one(&params->list[i], &params->elements);
 }
 
 static float *take(struct params *params, const char *what, size_t elements, struct error *err)
@@ -164,7 +176,7 @@ static float *take(struct params *params, const char *what, size_t elements, str
 static int take_training_memory(struct params *params, struct error *err)
 {
     if (!params->gradients)
-        params->gradients = take(params, "gradients", params->elements, err);
+        params->gradients = take(params, "gradients", params->dense_elements, err);
     if (!params->gradients)
         return -1;
     for (int i = 0; i < params->slots; i++) {
@@ -204,6 +216,7 @@ static void fan(const struct shape *shape, double *in, double *out)
 
 static void fill_constant(float *out, size_t count, float value)
 {
+#pragma omp parallel for schedule(static) if (count > 1 << 16)
     for (size_t i = 0; i < count; i++)
         out[i] = value;
 }
@@ -368,11 +381,19 @@ int params_read(const struct params *params, int index, struct tensor *out, stru
     return copy_out(params, index, place_of(params, index), out, err);
 }
 
+const float *params_plain(const struct params *params, int index)
+{
+    return layout_is_plain(&params->list[index].layout) ? place_of(params, index) : NULL;
+}
+
 int params_read_gradient(const struct params *params, int index, struct tensor *out,
                          struct error *err)
 {
     if (is_statistic(params, index) || !params->gradients)
         return error_set(err, ERROR_USAGE, "%s has no gradient", params_name(params, index));
+    if (is_sparse(params, index))
+        return error_set(err, ERROR_USAGE, "%s is a table: its gradient is a list of rows",
+                         params_name(params, index));
     return copy_out(params, index, params->gradients + params->list[index].first, out, err);
 }
 
@@ -415,6 +436,11 @@ int params_slots(const struct params *params)
 size_t params_elements(const struct params *params)
 {
     return params->elements;
+}
+
+size_t params_dense_elements(const struct params *params)
+{
+    return params->dense_elements;
 }
 
 size_t params_statistic_elements(const struct params *params)

@@ -3,6 +3,9 @@
  * one slab of statistics (batch norm's running mean and variance). Inside, weights keep the
  * kernels' layout; outside, they are plain tensors.
  *
+ * Tables (PARAM_SPARSE) lie behind all others in the slabs of weights and slots and have no place
+ * in the gradients, so that one of several gigabytes costs its weights and slots alone.
+ *
  * The first plan made for a graph fixes layouts and order; until then only names and shapes are
  * known. For one thread at a time. */
 #ifndef EXEC_PARAMS_H
@@ -50,6 +53,8 @@ int params_find(const struct params *params, const char *name); /* or -1 */
 struct param_range params_range(const struct params *params, int index);
 /* Plain row-major copies; `out` and `in` have the parameter's shape (else ERROR_FORMAT). */
 int params_read(const struct params *params, int index, struct tensor *out, struct error *err);
+/* The parameter itself where it is stored in plain order, as tables always are; else NULL. */
+const float *params_plain(const struct params *params, int index);
 int params_read_gradient(const struct params *params, int index, struct tensor *out,
                          struct error *err);
 int params_read_slot(const struct params *params, int index, int slot, struct tensor *out,
@@ -59,7 +64,8 @@ int params_write_slot(struct params *params, int index, int slot, const struct t
                       struct error *err);
 
 int params_slots(const struct params *params);
-size_t params_elements(const struct params *params); /* of the weights slab */
+size_t params_elements(const struct params *params);       /* of the weights slab */
+size_t params_dense_elements(const struct params *params); /* without the tables: gradients */
 size_t params_statistic_elements(const struct params *params);
 float *params_weights(struct params *params);
 float *params_gradients(struct params *params);

@@ -92,7 +92,7 @@ static int make_buckets(struct plan *plan, struct error *err)
     int latest = plan->forward_steps;
     for (int i = 0; i < params; i++) {
         struct param_range range = params_range(plan->params, i);
-        if (range.flags & PARAM_STATISTIC)
+        if (range.flags & (PARAM_STATISTIC | PARAM_SPARSE))
             continue;
         int step = final_step(plan, i);
         if (step > latest)
@@ -104,7 +104,7 @@ static int make_buckets(struct plan *plan, struct error *err)
             open = (struct bucket){.first = open.first + open.count};
         }
     }
-    if (params_elements(plan->params) > open.first && open.count)
+    if (params_dense_elements(plan->params) > open.first && open.count)
         close_bucket(plan, open, latest);
     return 0;
 }
@@ -291,6 +291,7 @@ void plan_destroy(struct plan *plan)
     memory_free(plan->steps);
     memory_free(plan->buffers);
     memory_free(plan->copies);
+    memory_free(plan->sparse);
     slab_release(&plan->slab);
     slab_release(&plan->copies_slab);
     arena_destroy(plan->arena);
@@ -526,6 +527,23 @@ int plan_bucket_count(const struct plan *plan)
     return plan->bucket_count;
 }
 
+int plan_sparse_count(const struct plan *plan)
+{
+    return plan->sparse_count;
+}
+
+void plan_sparse(const struct plan *plan, int index, struct sparse_rows *out)
+{
+    const struct sparse_list *list = &plan->sparse[index];
+    void *memory = plan->buffers[list->buffer].pointer;
+    *out = (struct sparse_rows){.param = list->param,
+                                .dim = list->dim,
+                                .limit = list->limit,
+                                .count = ((struct sparse_header *)memory)->count,
+                                .rows = sparse_row_ids(memory),
+                                .values = sparse_values(memory, list->limit)};
+}
+
 struct tensor plan_input_gradient(const struct plan *plan, int index)
 {
     value_id input = plan->inputs[index];
@@ -563,7 +581,7 @@ void plan_memory(const struct plan *plan, struct plan_memory *out)
     bool training = plan->options.mode == PLAN_TRAIN;
     *out = (struct plan_memory){
         .parameters = weights + params_statistic_elements(plan->params) * sizeof(float),
-        .gradients = training ? weights : 0,
+        .gradients = training ? params_dense_elements(plan->params) * sizeof(float) : 0,
         .slots = training ? weights * (size_t)params_slots(plan->params) : 0,
         .saved = plan->saved_bytes,
         .peak = plan->slab_bytes,

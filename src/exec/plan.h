@@ -14,6 +14,7 @@ struct error;
 struct graph;
 struct params;
 struct plan;
+struct sparse_rows;
 struct strbuf;
 
 enum plan_mode {
@@ -67,6 +68,10 @@ int plan_refresh_weights(struct plan *plan, struct error *err);
 const char *plan_find_nonfinite(struct plan *plan, const struct tensor *inputs);
 
 int plan_bucket_count(const struct plan *plan);
+/* The tables' gradients: after a plan_backward, list `index` of rows, in the plan until its next
+ * forward. Tables are not in any bucket. */
+int plan_sparse_count(const struct plan *plan);
+void plan_sparse(const struct plan *plan, int index, struct sparse_rows *out);
 /* With want_input_gradient: the gradient of input `index`, plain; else NULL data. */
 struct tensor plan_input_gradient(const struct plan *plan, int index);
 

@@ -7,6 +7,7 @@
 #include "exec/op.h"
 #include "exec/params_layout.h"
 #include "exec/plan.h"
+#include "exec/sparse.h"
 
 struct arena;
 
@@ -81,6 +82,8 @@ struct item {
     unsigned passed_gradients; /* bit per input */
     bool accumulates;          /* forward adds to what the output holds: the residual first */
     bool gradient_in_place;    /* input 0's gradient may take the memory of the output's */
+    int sparse_input;          /* the table among the inputs, or -1 */
+    int64_t sparse_limit;      /* rows its gradient may have */
 };
 
 enum step_kind { STEP_KERNEL, STEP_REORDER, STEP_SUM, STEP_MASK, STEP_SEED, STEP_COPY };
@@ -110,6 +113,13 @@ struct bucket {
     size_t first, count;
 };
 
+/* A list of rows that the backward pass makes. */
+struct sparse_list {
+    int param;
+    int64_t limit, dim;
+    buffer_id buffer;
+};
+
 /* A parameter copied, folded and laid out for serving. */
 struct weight_copy {
     buffer_id buffer;
@@ -134,6 +144,8 @@ struct plan {
     int forward_steps; /* the first so many are the forward pass */
     struct bucket *buckets;
     int bucket_count;
+    struct sparse_list *sparse;
+    int sparse_count, sparse_capacity;
     struct weight_copy *copies;
     int copy_count, copy_capacity;
     struct dnn_primitive **primitives;
@@ -183,6 +195,8 @@ struct step *builder_add_step(struct plan_builder *builder, struct step step,
 /* The value in this layout; adds a reorder step where no form has it. NULL layout: as it is. */
 struct form builder_form(struct plan_builder *builder, value_id value, const struct layout *layout,
                          enum op_pass pass, const char *who);
+/* A place in the plan for the list of rows that is this table's gradient. */
+buffer_id builder_add_sparse(struct plan_builder *builder, int param, int64_t limit);
 /* From one form to another layout; `to` NO_BUFFER: a new buffer. */
 struct form builder_reorder(struct plan_builder *builder, struct form from,
                             const struct layout *layout, buffer_id to, enum op_pass pass,

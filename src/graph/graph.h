@@ -17,7 +17,8 @@ struct strbuf;
 enum param_flags {
     PARAM_TRAINABLE = 1 << 0,
     PARAM_DECAY = 1 << 1,     /* weight decay applies */
-    PARAM_STATISTIC = 1 << 2, /* changed by the forward pass: running mean and variance */
+    PARAM_STATISTIC = 1 << 2, /* not trained: running mean and variance, minimum and range */
+    PARAM_SPARSE = 1 << 3,    /* a table of rows: its gradient is a list of those touched */
 };
 
 enum value_kind { VALUE_INPUT, VALUE_PARAM, VALUE_RESULT };

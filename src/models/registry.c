@@ -49,11 +49,19 @@ static int load(const char *path, const struct model **out, struct error *err)
         return error_set(err, ERROR_USAGE, "%s is not a shared object this program can load: %s",
                          path, dlerror());
     const struct model *model = dlsym(library, "model_user");
+    if (model && model->size != sizeof *model) {
+        dlclose(library);
+        return error_set(
+            err, ERROR_USAGE,
+            "%s was made for another version of lockstep, or its model has no `.size = "
+            "sizeof(struct model)`; compile it again",
+            path);
+    }
     if (!model || !model->name || !model->build) {
         dlclose(library);
         return error_set(err, ERROR_USAGE,
                          "%s defines no model: it needs `LOCKSTEP_API const struct model "
-                         "model_user` with a name and a build function (see "
+                         "model_user` with a size, a name and a build function (see "
                          "docs/adding-a-model.md)",
                          path);
     }

@@ -1,5 +1,5 @@
-/* Cross-entropy of sigmoid(logits) and labels in [0, 1], both [N, K]: one loss per example, the
- * mean over K. */
+/* Cross-entropy of sigmoid(logits) and labels in [0, 1], both [N, K], or labels [N] where K is 1:
+ * one loss per example, the mean over K. */
 #include <math.h>
 
 #include "base/arena.h"
@@ -18,9 +18,11 @@ static int infer(const struct graph *graph, const struct node *node, struct valu
     const struct attributes *a = node->attributes;
     const struct value *logits = graph_value(graph, node->inputs[0]);
     const struct value *labels = graph_value(graph, node->inputs[1]);
+    bool single = labels->shape.ndim == 1 && logits->shape.dim[1] == 1;
     if (labels->dtype != DTYPE_F32 || logits->shape.ndim != 2 ||
-        !shape_equal(&logits->shape, &labels->shape))
-        return error_set(err, ERROR_FORMAT, "logits and labels must both be float32 [N, K]");
+        !(single || shape_equal(&logits->shape, &labels->shape)))
+        return error_set(err, ERROR_FORMAT,
+                         "logits and labels must both be float32 [N, K], or labels [N] for K = 1");
     if (!(a->label_smoothing >= 0 && a->label_smoothing < 1))
         return error_set(err, ERROR_FORMAT, "label smoothing of %g; it must be in [0, 1)",
                          (double)a->label_smoothing);
@@ -39,12 +41,14 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
         return error_set(err, ERROR_MEMORY, "no memory for a loss");
     struct shape shape = builder_shape(builder, node->inputs[0]);
     struct shape rows = builder_shape(builder, node->output);
+    struct shape label_shape = builder_shape(builder, node->inputs[1]);
     struct layout plain = layout_plain(&shape), losses = layout_plain(&rows);
+    struct layout labels = layout_plain(&label_shape);
     *state = (struct state){shape.dim[0], shape.dim[1]};
     node->state = state;
     for (int pass = PASS_FORWARD; pass < PASS_COUNT; pass += PASS_BACKWARD) {
         builder_use(builder, node, (enum op_pass)pass, ROLE_INPUT, &plain);
-        builder_use(builder, node, (enum op_pass)pass, ROLE_INPUT + 1, &plain);
+        builder_use(builder, node, (enum op_pass)pass, ROLE_INPUT + 1, &labels);
     }
     builder_output(builder, node, &losses);
     builder_use(builder, node, PASS_BACKWARD, ROLE_GRADIENT, &losses);
@@ -110,10 +114,11 @@ value_id lockstep_sigmoid_cross_entropy(struct graph *graph, value_id logits, va
 
 static value_id example(struct graph *graph, int variant)
 {
-    if (variant > 0)
+    if (variant > 1)
         return -1;
-    value_id x = lockstep_input(graph, "x", DTYPE_F32, SHAPE(SHAPE_BATCH, 3));
-    value_id labels = lockstep_input(graph, "target", DTYPE_F32, SHAPE(SHAPE_BATCH, 3));
+    value_id x = lockstep_input(graph, "x", DTYPE_F32, SHAPE(SHAPE_BATCH, variant ? 1 : 3));
+    struct shape shape = variant ? SHAPE(SHAPE_BATCH) : SHAPE(SHAPE_BATCH, 3);
+    value_id labels = lockstep_input(graph, "target", DTYPE_F32, shape);
     return lockstep_sigmoid_cross_entropy(graph, x, labels, (struct loss_options){0});
 }
 

@@ -15,8 +15,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are written a
 
 static const char default_name[] = "weights.safetensors";
 
-/* One entry per parameter, one after the other; returns the bytes of all. */
-static size_t make_entries(const struct params *params, struct safetensors_entry *entries)
+/* One entry per parameter, one after the other. */
+static void make_entries(const struct params *params, struct safetensors_entry *entries)
 {
     size_t used = 0;
     for (int i = 0; i < params_count(params); i++) {
@@ -30,53 +30,69 @@ static size_t make_entries(const struct params *params, struct safetensors_entry
         };
         used += entries[i].bytes;
     }
-    return used;
 }
 
-/* The whole file in memory: the header, then every parameter in plain order. */
-static int compose(const struct params *params, const struct safetensors_entry *entries,
-                   size_t data_bytes, const struct strbuf *header, struct slab *out,
-                   struct error *err)
+/* Every parameter in plain order. Those that are stored so, as large tables are, go out from where
+ * they lie; `room` holds the largest of the others. */
+static int write_params(struct file_draft *draft, const struct params *params,
+                        const struct safetensors_entry *entries, void *room, struct error *err)
 {
-    struct slab file;
-    if (slab_create(header->length + data_bytes, "the file of weights", &file, err) < 0)
-        return -1;
-    memcpy(file.data, header->text, header->length);
     for (int i = 0; i < params_count(params); i++) {
-        struct tensor plain = {
-            .dtype = DTYPE_F32,
-            .shape = entries[i].shape,
-            .data = (char *)file.data + header->length + entries[i].first,
-        };
-        if (params_read(params, i, &plain, err) < 0) {
-            slab_release(&file);
+        const void *data = params_plain(params, i);
+        struct tensor plain = {.dtype = DTYPE_F32, .shape = entries[i].shape, .data = room};
+        if (!data && params_read(params, i, &plain, err) < 0)
             return -1;
-        }
+        if (file_draft_write(draft, data ? data : room, entries[i].bytes, err) < 0)
+            return -1;
     }
-    *out = file;
     return 0;
+}
+
+static int write_file(const char *path, const struct params *params,
+                      const struct safetensors_entry *entries, const struct strbuf *header,
+                      void *room, struct error *err)
+{
+    struct file_draft draft;
+    if (file_draft_begin(path, &draft, err) < 0)
+        return -1;
+    if (file_draft_write(&draft, header->text, header->length, err) < 0 ||
+        write_params(&draft, params, entries, room, err) < 0) {
+        file_draft_drop(&draft);
+        return -1;
+    }
+    return file_draft_finish(&draft, err);
+}
+
+static size_t largest_reordered(const struct params *params,
+                                const struct safetensors_entry *entries)
+{
+    size_t largest = 0;
+    for (int i = 0; i < params_count(params); i++)
+        if (!params_plain(params, i) && entries[i].bytes > largest)
+            largest = entries[i].bytes;
+    return largest;
 }
 
 int weights_save(const char *path, const char *model, const struct params *params,
                  struct error *err)
 {
     int status = -1;
-    struct slab file = {0};
     struct strbuf header;
     strbuf_init(&header);
     int count = params_count(params);
     struct safetensors_entry *entries = memory_allocate((size_t)count * sizeof *entries);
+    struct slab room = {0};
     if (!entries) {
         error_set(err, ERROR_MEMORY, "no memory for the header");
         goto out;
     }
-    size_t data_bytes = make_entries(params, entries);
+    make_entries(params, entries);
     if (safetensors_header(entries, count, model, &header, err) < 0 ||
-        compose(params, entries, data_bytes, &header, &file, err) < 0)
+        slab_create(largest_reordered(params, entries), "weights in plain order", &room, err) < 0)
         goto out;
-    status = file_write_atomic(path, file.data, file.bytes, err);
+    status = write_file(path, params, entries, &header, room.data, err);
 out:
-    slab_release(&file);
+    slab_release(&room);
     memory_free(entries);
     strbuf_release(&header);
     if (status < 0)
@@ -181,14 +197,13 @@ int weights_load(const char *path, struct params *params, struct error *err)
     char resolved[PATH_MAX];
     char *bytes;
     size_t count;
-    if (resolve_path(path, resolved, err) < 0 ||
-        file_read(resolved, memory_available_bytes(), &bytes, &count, err) < 0)
+    if (resolve_path(path, resolved, err) < 0 || file_map(resolved, &bytes, &count, err) < 0)
         return error_wrap(err, "loading weights");
     struct arena *arena = arena_create();
     int status = arena ? apply(resolved, bytes, count, arena, params, err)
                        : error_set(err, ERROR_MEMORY, "no memory for the header");
     arena_destroy(arena);
-    memory_free(bytes);
+    file_unmap(bytes, count);
     if (status < 0)
         error_wrap(err, "loading weights");
     return status;

@@ -77,6 +77,19 @@ static int find_output(const struct plan *plan, const char *name)
     return -1;
 }
 
+static bool has_one_logit(const struct graph *graph)
+{
+    for (int i = 0; i < graph_output_count(graph); i++)
+        if (!strcmp(graph_output_name(graph, i), "logits"))
+            return shape_count(&graph_value(graph, graph_output_value(graph, i))->shape) == 1;
+    return false;
+}
+
+bool feed_is_binary(const struct feed *feed)
+{
+    return feed->binary;
+}
+
 int feed_init(struct feed *feed, const struct graph *graph, struct plan *plan,
               const struct trainer_data *data, struct error *err)
 {
@@ -96,7 +109,10 @@ int feed_init(struct feed *feed, const struct graph *graph, struct plan *plan,
         return error_set(err, ERROR_USAGE,
                          "the network has no loss, so there is nothing to "
                          "train or evaluate; end it with lockstep_loss or lockstep_classifier");
-    return bind_inputs(feed, graph, data, err);
+    if (bind_inputs(feed, graph, data, err) < 0)
+        return -1;
+    feed->binary = feed->label >= 0 && feed->logits >= 0 && has_one_logit(graph);
+    return 0;
 }
 
 int feed_next(struct feed *feed, struct error *err)

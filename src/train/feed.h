@@ -18,6 +18,7 @@ struct feed {
     int output_count;
     struct tensor outputs[DATASET_MAX_FIELDS];
     int loss, logits, label; /* places of the named ones, or -1 */
+    bool binary;             /* one logit and a label */
 };
 
 /* An input of the network as data must give it: the shape is the order in memory (images come
@@ -31,6 +32,8 @@ int feed_init(struct feed *feed, const struct graph *graph, struct plan *plan,
 int feed_next(struct feed *feed, struct error *err);
 /* plan_forward on the batch. */
 void feed_forward(struct feed *feed);
+/* Does the network answer yes or no: a single logit per example, and a label? */
+bool feed_is_binary(const struct feed *feed);
 /* Adds what the last forward gave. */
 void feed_count(const struct feed *feed, struct metrics *metrics);
 

@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "train/scores.h"
+
 static double label_at(const struct tensor *labels, int row)
 {
     switch (labels->dtype) {
@@ -28,6 +30,18 @@ static int64_t rank_of(const float *logits, int64_t classes, int64_t label)
     return before;
 }
 
+/* -log(sigmoid(logit)) where the label is yes, -log(1 - sigmoid(logit)) where it is no, without
+ * overflow. */
+static void count_binary(struct metrics *metrics, float logit, bool positive)
+{
+    double against = positive ? -(double)logit : (double)logit;
+    metrics->binary++;
+    metrics->positives += positive;
+    metrics->log_loss_sum += fmax(against, 0) + log1p(exp(-fabs(against)));
+    if (metrics->scores)
+        scores_add(metrics->scores, logit, positive);
+}
+
 /* [classes] logits of one example; with one of them, its sign says yes or no. */
 static void count_row(struct metrics *metrics, const float *logits, int64_t classes, double label)
 {
@@ -35,6 +49,7 @@ static void count_row(struct metrics *metrics, const float *logits, int64_t clas
         bool right = (logits[0] > 0) == (label > 0.5) && !isnan(logits[0]);
         metrics->correct += right;
         metrics->correct_top_5 += !isnan(logits[0]);
+        count_binary(metrics, logits[0], label > 0.5);
         return;
     }
     if (!(label >= 0 && label < (double)classes))
@@ -77,4 +92,16 @@ double metrics_accuracy(const struct metrics *metrics)
 double metrics_accuracy_top_5(const struct metrics *metrics)
 {
     return per((double)metrics->correct_top_5, metrics->judged);
+}
+
+double metrics_log_loss(const struct metrics *metrics)
+{
+    return per(metrics->log_loss_sum, metrics->binary);
+}
+
+double metrics_majority(const struct metrics *metrics)
+{
+    int64_t others = metrics->binary - metrics->positives;
+    return per((double)(others > metrics->positives ? others : metrics->positives),
+               metrics->binary);
 }

@@ -10,6 +10,7 @@
 #include "exec/params.h"
 
 struct error;
+struct sparse_rows;
 
 /* One set of numbers for all rules, so that a table of options can fill it; a rule reads those
  * it names in its file. In every rule weight decay joins the gradient first (the gradient of
@@ -78,7 +79,12 @@ struct updater_memory {
  * all threads. Made once: neighbouring ranges with the same settings are joined. The work is cut
  * into pieces of fixed size, so the bits do not depend on the number of threads. `params` must
  * have its layout (a plan was made) and outlive the updater; the groups are copied, the
- * optimizers and prefixes are not. For one thread at a time. */
+ * optimizers and prefixes are not. For one thread at a time.
+ *
+ * Of a table (PARAM_SPARSE) only the rows with a gradient are touched. For sgd, adagrad and ftrl
+ * (from weights of 0) that is what a dense update does, bit by bit; for momentum, adam and rmsprop it is the variant
+ * called lazy: a row rests, with its slots, until it is read again. lars, which wants the norm of
+ * the whole table, is refused. Weight decay does not apply to tables. */
 struct updater;
 int updater_create(struct params *params, const struct param_group *groups, int group_count,
                    int threads, struct updater **out, struct error *err);
@@ -87,9 +93,13 @@ void updater_destroy(struct updater *updater); /* accepts NULL */
 int updater_slots_needed(const struct param_group *groups, int group_count);
 /* Sets the slots to the rules' initial values. */
 void updater_initialize_slots(struct updater *updater);
+/* The gradients of the tables, for the following questions and the next step; `lists` is read then,
+ * not kept longer. A table without a list is left as it is. */
+void updater_give_rows(struct updater *updater, const struct sparse_rows *lists, int count);
 /* One step in place, on the slabs of `params`. `step` counts from 1. */
 void updater_step(struct updater *updater, float rate, int64_t step);
-/* The same, reading one generation and writing another; both have the layout of `params`. */
+/* The same, reading one generation and writing another; both have the layout of `params`. The rows
+ * of a table that were not touched are not copied. */
 void updater_step_between(struct updater *updater, const struct updater_memory *from,
                           const struct updater_memory *to, float rate, int64_t step);
 /* What decay adds to the loss: the sum of decay/2 * w^2. */

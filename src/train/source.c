@@ -1,6 +1,11 @@
 #include "train/source.h"
 
+#include <math.h>
+
 #include "base/error.h"
+#include "base/memory.h"
+#include "exec/known_ops.h"
+#include "exec/params.h"
 #include "base/threads.h"
 #include "graph/graph.h"
 #include "train/feed.h"
@@ -55,6 +60,74 @@ int source_open(struct source *source, const struct graph *graph, const char *sp
         return error_wrap(err, "data %s", spec);
     }
     *source = opened;
+    return 0;
+}
+
+/* --- statistics ----------------------------------------------------------------------------- */
+
+static int write_columns(struct params *params, const char *name, float *values, int64_t count,
+                         struct error *err)
+{
+    struct tensor tensor = {DTYPE_F32, SHAPE(count), values};
+    return params_write(params, params_find(params, name), &tensor, err);
+}
+
+/* A column without a single value has no least one: it is taken as 0 and of no range. */
+static int fill_columns(struct params *params, const struct graph *graph, const struct node *node,
+                        const float *least, const float *greatest, struct error *err)
+{
+    const struct value *minimum = graph_value(graph, node->inputs[NORMALIZE_MINIMUM]);
+    const struct value *range = graph_value(graph, node->inputs[NORMALIZE_RANGE]);
+    int64_t count = shape_count(&minimum->shape);
+    float *values = memory_allocate((size_t)count * 2 * sizeof *values);
+    if (!values)
+        return error_set(err, ERROR_MEMORY, "no memory for the statistics");
+    for (int64_t i = 0; i < count; i++) {
+        bool known = isfinite(least[i]) && isfinite(greatest[i]);
+        values[i] = known ? least[i] : 0;
+        values[count + i] = known ? greatest[i] - least[i] : 0;
+    }
+    int status = write_columns(params, minimum->name, values, count, err);
+    if (status == 0)
+        status = write_columns(params, range->name, values + count, count, err);
+    memory_free(values);
+    return status;
+}
+
+static int find_field(const struct trainer_data *data, const char *name)
+{
+    for (int i = 0; i < data->field_count; i++)
+        if (!strcmp(data->fields[i].name, name))
+            return i;
+    return -1;
+}
+
+static int fill_node(const struct source *source, const struct graph *graph,
+                     const struct node *node, struct params *params, struct error *err)
+{
+    const struct value *x = graph_value(graph, node->inputs[NORMALIZE_X]);
+    int field = x->kind == VALUE_INPUT ? find_field(&source->trainer, x->name) : -1;
+    const float *least, *greatest;
+    if (field < 0)
+        return 0;
+    /* Data of another width is refused when training starts, with both shapes. */
+    if (!shape_equal(&source->trainer.fields[field].shape, &x->shape))
+        return 0;
+    if (source->kind->statistics(source->dataset, field, &least, &greatest, err) < 0)
+        return error_wrap(err, "statistics of %s", x->name);
+    return fill_columns(params, graph, node, least, greatest, err);
+}
+
+int source_fill_statistics(const struct source *source, const struct graph *graph,
+                           struct params *params, struct error *err)
+{
+    if (!source->kind->statistics)
+        return 0;
+    for (int i = 0; i < graph_node_count(graph); i++) {
+        const struct node *node = graph_node_at(graph, i);
+        if (node->op == &op_normalize && fill_node(source, graph, node, params, err) < 0)
+            return -1;
+    }
     return 0;
 }
 

@@ -7,6 +7,7 @@
 #include "train/trainer.h"
 
 struct graph;
+struct params;
 
 struct source_options {
     enum dataset_split split; /* training: shuffled, without end; evaluation: one pass in order */
@@ -30,6 +31,11 @@ struct source {
  * data behind it. */
 int source_open(struct source *source, const struct graph *graph, const char *spec,
                 const struct source_options *options, struct error *err);
+/* Sets what `normalize` operations on the data's fields subtract and divide by: the least value and
+ * the range of each column, over training and evaluation data. For before training; weights that
+ * are loaded bring their own. Data without statistics leaves them as they are. */
+int source_fill_statistics(const struct source *source, const struct graph *graph,
+                           struct params *params, struct error *err);
 void source_close(struct source *source); /* accepts one that is not open */
 
 #endif

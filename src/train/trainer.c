@@ -7,17 +7,28 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "comm/comm.h"
+#include "exec/sparse.h"
 #include "graph/graph.h"
 #include "train/feed.h"
+#include "train/scores.h"
+
+/* What a pass over evaluation data needs; made once. */
+struct evaluation {
+    struct feed feed;
+    struct scores scores; /* without capacity when the network does not answer yes or no */
+};
 
 struct run {
     const struct trainer_inputs *inputs;
     train_observer *observer;
     void *context;
     struct feed feed;
+    struct evaluation evaluation;
     struct arena *arena;
     struct comm_request *requests; /* one per bucket, when there are peers */
     int request_count;
+    struct sparse_rows *rows; /* the tables' gradients of this step */
+    int row_lists;
     struct error reduce_error; /* the first of this step, from the bucket hook */
     int64_t step;              /* finished ones */
     int64_t steps_per_epoch;
@@ -43,6 +54,9 @@ static struct train_event make_event(const struct run *run, enum train_event_kin
         .loss = NAN,
         .accuracy = NAN,
         .accuracy_top_5 = NAN,
+        .log_loss = NAN,
+        .auc = NAN,
+        .majority = NAN,
         .rate = schedule_rate(run->inputs->schedule, run->step),
     };
 }
@@ -58,14 +72,31 @@ static void set_metrics(struct train_event *event, const struct metrics *metrics
     event->loss = metrics_loss(metrics);
     event->accuracy = metrics_accuracy(metrics);
     event->accuracy_top_5 = metrics_accuracy_top_5(metrics);
+    event->log_loss = metrics_log_loss(metrics);
+    event->majority = metrics_majority(metrics);
 }
 
 /* --- evaluation ----------------------------------------------------------------------------- */
 
-static int evaluate_pass(struct feed *feed, const atomic_int *stop_signal, struct metrics *out,
-                         struct error *err)
+static int evaluation_init(struct evaluation *evaluation, const struct graph *graph,
+                           struct plan *plan, const struct trainer_data *data, struct error *err)
 {
-    struct metrics metrics = {0};
+    *evaluation = (struct evaluation){0};
+    if (feed_init(&evaluation->feed, graph, plan, data, err) < 0)
+        return -1;
+    if (!feed_is_binary(&evaluation->feed))
+        return 0;
+    int64_t examples = loader_steps_per_epoch(data->loader) * plan_batch(plan);
+    return scores_create(&evaluation->scores, examples, err);
+}
+
+static int evaluate_pass(struct evaluation *evaluation, const atomic_int *stop_signal,
+                         struct metrics *out, struct error *err)
+{
+    struct feed *feed = &evaluation->feed;
+    struct metrics metrics = {.auc = NAN,
+                              .scores = evaluation->scores.keys ? &evaluation->scores : NULL};
+    scores_clear(&evaluation->scores);
     loader_seek(feed->loader, (struct loader_position){0});
     for (;;) {
         if (feed_next(feed, err) < 0)
@@ -79,6 +110,9 @@ static int evaluate_pass(struct feed *feed, const atomic_int *stop_signal, struc
                              "stopped after %" PRId64 " examples of the evaluation",
                              metrics.examples);
     }
+    if (metrics.scores)
+        metrics.auc = scores_auc(metrics.scores);
+    metrics.scores = NULL;
     *out = metrics;
     return 0;
 }
@@ -86,10 +120,12 @@ static int evaluate_pass(struct feed *feed, const atomic_int *stop_signal, struc
 int trainer_evaluate(const struct graph *graph, struct plan *plan, const struct trainer_data *data,
                      const atomic_int *stop_signal, struct metrics *out, struct error *err)
 {
-    struct feed feed;
-    if (feed_init(&feed, graph, plan, data, err) < 0)
-        return -1;
-    return evaluate_pass(&feed, stop_signal, out, err);
+    struct evaluation evaluation;
+    int status = evaluation_init(&evaluation, graph, plan, data, err);
+    if (status == 0)
+        status = evaluate_pass(&evaluation, stop_signal, out, err);
+    scores_release(&evaluation.scores);
+    return status;
 }
 
 /* A stop signal in the middle ends it without an event, and without being a failure. */
@@ -99,8 +135,7 @@ static int evaluate(struct run *run, struct error *err)
     struct metrics metrics = {0};
     double start = clock_seconds();
     struct error inner = {0};
-    if (trainer_evaluate(inputs->graph, inputs->evaluation_plan, &inputs->validation,
-                         inputs->stop_signal, &metrics, &inner) < 0) {
+    if (evaluate_pass(&run->evaluation, inputs->stop_signal, &metrics, &inner) < 0) {
         if (inner.code == ERROR_CANCELLED)
             return 0;
         return error_set(err, inner.code, "evaluation after step %" PRId64 ": %s", run->step,
@@ -108,6 +143,7 @@ static int evaluate(struct run *run, struct error *err)
     }
     struct train_event event = make_event(run, TRAIN_EVALUATED);
     set_metrics(&event, &metrics);
+    event.auc = metrics.auc;
     event.examples = metrics.examples;
     event.step_seconds = clock_seconds() - start;
     run->evaluated_at = run->step;
@@ -138,6 +174,14 @@ static int finish_reduce(struct run *run, struct error *err)
         return 0;
     return error_set(err, run->reduce_error.code, "step %" PRId64 ": %s", run->step + 1,
                      run->reduce_error.message);
+}
+
+/* The tables' gradients are lists in the plan; the updater reads them there. */
+static void hand_rows_over(struct run *run)
+{
+    for (int i = 0; i < run->row_lists; i++)
+        plan_sparse(run->inputs->plan, i, &run->rows[i]);
+    updater_give_rows(run->inputs->updater, run->rows, run->row_lists);
 }
 
 /* The first example of the batch whose label is no class of the logits, or -1. */
@@ -214,6 +258,7 @@ static int step(struct run *run, struct error *err)
     double backwarded = clock_seconds();
     if (finish_reduce(run, err) < 0)
         return -1;
+    hand_rows_over(run);
     double reduced = clock_seconds();
     if (check_finite(run, metrics_loss(&metrics), err) < 0)
         return -1;
@@ -245,6 +290,10 @@ static int check_agreement(const struct trainer_inputs *inputs, struct error *er
     bool same;
     if (!inputs->comm)
         return 0;
+    if (comm_size(inputs->comm) > 1 && plan_sparse_count(inputs->plan) > 0)
+        return error_set(err, ERROR_USAGE,
+                         "a network with embeddings cannot be trained on several ranks yet: their "
+                         "rows are not exchanged");
     if (comm_agree(inputs->comm, plan_fingerprint(inputs->plan), &same, err) < 0)
         return -1;
     if (!same)
@@ -261,14 +310,16 @@ static int prepare(struct run *run, struct error *err)
     if (feed_init(&run->feed, inputs->graph, inputs->plan, &inputs->train, err) < 0 ||
         check_agreement(inputs, err) < 0)
         return -1;
-    if (inputs->validation.loader) {
-        struct feed trial; /* data that does not fit is refused now, not after the training */
-        if (feed_init(&trial, inputs->graph, inputs->evaluation_plan, &inputs->validation, err) < 0)
-            return error_wrap(err, "evaluation data");
-    }
+    /* Data that does not fit is refused now, not after the training. */
+    if (inputs->validation.loader &&
+        evaluation_init(&run->evaluation, inputs->graph, inputs->evaluation_plan,
+                        &inputs->validation, err) < 0)
+        return error_wrap(err, "evaluation data");
     run->requests =
         ARENA_ARRAY(run->arena, struct comm_request, plan_bucket_count(inputs->plan) + 1);
-    if (!run->requests)
+    run->row_lists = plan_sparse_count(inputs->plan);
+    run->rows = ARENA_ARRAY(run->arena, struct sparse_rows, run->row_lists + 1);
+    if (!run->requests || !run->rows)
         return error_set(err, ERROR_MEMORY, "no memory for the training loop");
     run->steps_per_epoch = loader_steps_per_epoch(inputs->train.loader);
     if (run->steps_per_epoch)
@@ -317,6 +368,7 @@ int trainer_run(const struct trainer_inputs *inputs, train_observer *observer, v
     int status = prepare(&run, err);
     if (status == 0)
         status = run_steps(&run, err);
+    scores_release(&run.evaluation.scores);
     arena_destroy(run.arena);
     return status;
 }

@@ -28,6 +28,8 @@ struct train_event {
     int64_t epoch, steps_per_epoch; /* whole epochs finished */
     int64_t examples;               /* of this run so far; at TRAIN_EVALUATED: those evaluated */
     double loss, accuracy, accuracy_top_5; /* of this step, or of the evaluation; may be NaN */
+    double log_loss, auc;                  /* of yes-or-no networks; auc of an evaluation only */
+    double majority; /* the accuracy of always giving the commoner answer; the same */
     double rate;
     double step_seconds; /* at TRAIN_EVALUATED: of the whole evaluation */
     double input_seconds, forward_seconds, backward_seconds, reduce_seconds, update_seconds;
@@ -65,7 +67,8 @@ struct trainer_inputs { /* all borrowed for the length of the run */
 int trainer_run(const struct trainer_inputs *inputs, train_observer *observer, void *context,
                 struct error *err);
 
-/* One pass over the data with a PLAN_EVALUATE; a short last batch counts with its real rows.
+/* One pass over the data with a PLAN_EVALUATE; a short last batch counts with its real rows. A
+ * network with a single logit gets an AUC, too, for which all scores are kept.
  * ERROR_CANCELLED when *stop_signal (which may be NULL) was set on the way. */
 int trainer_evaluate(const struct graph *graph, struct plan *plan, const struct trainer_data *data,
                      const atomic_int *stop_signal, struct metrics *out, struct error *err);

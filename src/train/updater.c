@@ -8,16 +8,23 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "exec/elementwise.h"
+#include "exec/sparse.h"
 #include "train/optimizer.h"
 
 /* 64 KiB per array: with weights, gradients and two slots a piece fits the second-level cache. */
 enum { PIECE_FLOATS = 16384 };
+
+/* Rows of a table are updated so many at a time; short ones are gathered first, since a call for
+ * each would cost more than the update. */
+enum { ROWS_AT_A_TIME = 64, GATHERED_FLOATS = 512, LONG_ROW = 8 };
 
 /* Neighbouring parameters under one rule. */
 struct segment {
     size_t first, count;
     const struct param_group *group;
     struct optimizer_settings settings; /* the group's, decay 0 where it does not apply */
+    bool table;                         /* one PARAM_SPARSE parameter; its rows are listed */
+    int param;                          /* of a table */
     bool measured;                      /* the rule wants its norms: one parameter only */
     double weight_norm, gradient_norm;
     int first_piece, piece_count;
@@ -36,6 +43,9 @@ struct updater {
     int group_count, threads;
     bool any_measured;
     int segment_count, piece_count;
+    int dense_pieces; /* the first so many; those of tables follow */
+    const struct sparse_rows *lists;
+    int list_count;
     struct segment *segments;
     struct piece *pieces;
 };
@@ -86,11 +96,22 @@ static struct param_range *trainable_ranges(const struct updater *updater, int *
     return ranges;
 }
 
+static int refuse_norms_of_tables(const struct param_group *group, const struct param_range *range,
+                                  struct error *err)
+{
+    if (!(range->flags & PARAM_SPARSE) || !group->optimizer->needs_norms)
+        return 0;
+    return error_set(err, ERROR_USAGE,
+                     "the optimizer %s needs the norm of all of %s at every step; give tables "
+                     "another rule, such as adagrad",
+                     group->optimizer->name, range->name);
+}
+
 /* Only alignment may lie between joined parameters; it is 0 and stays 0. */
 static bool can_join(const struct segment *last, const struct param_group *group, float decay,
                      size_t first)
 {
-    return last->group == group && !group->optimizer->needs_norms &&
+    return last->group == group && !group->optimizer->needs_norms && !last->table &&
            last->settings.weight_decay == decay &&
            first - (last->first + last->count) < PARAMS_ALIGN_FLOATS;
 }
@@ -101,9 +122,11 @@ static int add_range(struct updater *updater, const struct param_range *range, s
     if (!group)
         return error_set(err, ERROR_USAGE, "no optimizer is given for the parameter %s",
                          range->name);
-    bool decays = range->flags & PARAM_DECAY;
+    if (refuse_norms_of_tables(group, range, err) < 0)
+        return -1;
+    bool decays = range->flags & PARAM_DECAY, table = range->flags & PARAM_SPARSE;
     float decay = decays ? group->settings.weight_decay : 0;
-    if (updater->segment_count) {
+    if (updater->segment_count && !table) {
         struct segment *last = &updater->segments[updater->segment_count - 1];
         if (can_join(last, group, decay, range->first)) {
             last->count = range->first + range->count - last->first;
@@ -115,6 +138,8 @@ static int add_range(struct updater *updater, const struct param_range *range, s
                                 .count = range->count,
                                 .group = group,
                                 .settings = group->settings,
+                                .table = table,
+                                .param = params_find(updater->params, range->name),
                                 .measured = group->optimizer->needs_norms && decays &&
                                             range->shape.ndim > 1};
     segment->settings.weight_decay = decay;
@@ -152,6 +177,8 @@ static int make_pieces(struct updater *updater, struct error *err)
         struct segment *segment = &updater->segments[s];
         segment->first_piece = updater->piece_count;
         segment->piece_count = pieces_of(segment->count);
+        if (!segment->table)
+            updater->dense_pieces += segment->piece_count;
         for (size_t done = 0; done < segment->count; done += PIECE_FLOATS) {
             size_t left = segment->count - done;
             updater->pieces[updater->piece_count++] =
@@ -231,9 +258,8 @@ void updater_destroy(struct updater *updater)
 /* Runs `work` on every piece; a single one is not worth waking the other threads. */
 typedef void piece_fn(struct updater *updater, struct piece *piece, const void *context);
 
-static void for_each_piece(struct updater *updater, piece_fn *work, const void *context)
+static void for_each_piece(struct updater *updater, int count, piece_fn *work, const void *context)
 {
-    int count = updater->piece_count;
     if (count == 1) {
         work(updater, &updater->pieces[0], context);
         return;
@@ -255,7 +281,7 @@ static void fill_slots(struct updater *updater, struct piece *piece, const void 
 {
     (void)context;
     const struct optimizer *optimizer = updater->segments[piece->segment].group->optimizer;
-    for (int slot = 0; slot < params_slots(updater->params); slot++) {
+    for (int slot = 0; slot < optimizer->slot_count; slot++) {
         float *values = params_slot(updater->params, slot) + piece->first;
         for (size_t i = 0; i < piece->count; i++)
             values[i] = optimizer->slot_initial[slot];
@@ -264,7 +290,7 @@ static void fill_slots(struct updater *updater, struct piece *piece, const void 
 
 void updater_initialize_slots(struct updater *updater)
 {
-    for_each_piece(updater, fill_slots, NULL);
+    for_each_piece(updater, updater->piece_count, fill_slots, NULL);
 }
 
 static void measure_piece(struct updater *updater, struct piece *piece, const void *context)
@@ -279,7 +305,7 @@ static void measure_piece(struct updater *updater, struct piece *piece, const vo
 
 static void measure(struct updater *updater, const struct updater_memory *from)
 {
-    for_each_piece(updater, measure_piece, from);
+    for_each_piece(updater, updater->dense_pieces, measure_piece, from);
     for (int s = 0; s < updater->segment_count; s++) {
         struct segment *segment = &updater->segments[s];
         double weights = 0, gradients = 0;
@@ -319,13 +345,114 @@ static void step_piece(struct updater *updater, struct piece *piece, const void 
                     &range);
 }
 
+/* --- rows of tables ------------------------------------------------------------------------- */
+
+static const struct segment *table_segment(const struct updater *updater, int param)
+{
+    for (int s = 0; s < updater->segment_count; s++)
+        if (updater->segments[s].table && updater->segments[s].param == param)
+            return &updater->segments[s];
+    return NULL; /* not trained */
+}
+
+static void run_rule(const struct segment *segment, const struct step_context *step,
+                     const struct optimizer_range *range)
+{
+    segment->group->optimizer->step(&segment->settings, step->rate * segment->group->rate_factor,
+                                    step->step, range);
+}
+
+/* Rows that are neighbours in the table go together. */
+static void step_long_rows(const struct segment *segment, const struct sparse_rows *list,
+                           int64_t first, int64_t end, const struct step_context *step)
+{
+    int slots = segment->group->optimizer->slot_count;
+    for (int64_t at = first, next; at < end; at = next) {
+        for (next = at + 1; next < end && list->rows[next] == list->rows[next - 1] + 1; next++)
+            ;
+        size_t place = segment->first + (size_t)(list->rows[at] * list->dim);
+        struct optimizer_range range = {.count = (size_t)((next - at) * list->dim),
+                                        .weights = step->from->weights + place,
+                                        .gradients = list->values + at * list->dim,
+                                        .new_weights = step->to->weights + place};
+        for (int slot = 0; slot < slots; slot++) {
+            range.slots[slot] = step->from->slots[slot] + place;
+            range.new_slots[slot] = step->to->slots[slot] + place;
+        }
+        run_rule(segment, step, &range);
+    }
+}
+
+/* `places` of the list's rows [first, end); `gathered` holds one after the other. */
+static void gather(const struct segment *segment, const struct sparse_rows *list, int64_t first,
+                   int64_t end, const float *slab, float *gathered)
+{
+    for (int64_t at = first; at < end; at++)
+        for (int64_t i = 0; i < list->dim; i++)
+            *gathered++ = slab[segment->first + (size_t)(list->rows[at] * list->dim + i)];
+}
+
+static void scatter(const struct segment *segment, const struct sparse_rows *list, int64_t first,
+                    int64_t end, const float *gathered, float *slab)
+{
+    for (int64_t at = first; at < end; at++)
+        for (int64_t i = 0; i < list->dim; i++)
+            slab[segment->first + (size_t)(list->rows[at] * list->dim + i)] = *gathered++;
+}
+
+static void step_short_rows(const struct segment *segment, const struct sparse_rows *list,
+                            int64_t first, int64_t end, const struct step_context *step)
+{
+    float weights[GATHERED_FLOATS], slots[PARAMS_MAX_SLOTS][GATHERED_FLOATS];
+    int slot_count = segment->group->optimizer->slot_count;
+    struct optimizer_range range = {.count = (size_t)((end - first) * list->dim),
+                                    .weights = weights,
+                                    .gradients = list->values + first * list->dim,
+                                    .new_weights = weights};
+    gather(segment, list, first, end, step->from->weights, weights);
+    for (int slot = 0; slot < slot_count; slot++) {
+        gather(segment, list, first, end, step->from->slots[slot], slots[slot]);
+        range.slots[slot] = range.new_slots[slot] = slots[slot];
+    }
+    run_rule(segment, step, &range);
+    scatter(segment, list, first, end, weights, step->to->weights);
+    for (int slot = 0; slot < slot_count; slot++)
+        scatter(segment, list, first, end, slots[slot], step->to->slots[slot]);
+}
+
+static void step_rows(struct updater *updater, const struct sparse_rows *list,
+                      const struct step_context *step)
+{
+    const struct segment *segment = table_segment(updater, list->param);
+    if (!segment)
+        return;
+#pragma omp parallel for schedule(static) num_threads(updater->threads)
+    for (int64_t first = 0; first < list->count; first += ROWS_AT_A_TIME) {
+        int64_t left = list->count - first;
+        int64_t end = first + (left < ROWS_AT_A_TIME ? left : ROWS_AT_A_TIME);
+        if (list->dim < LONG_ROW)
+            step_short_rows(segment, list, first, end, step);
+        else
+            step_long_rows(segment, list, first, end, step);
+    }
+}
+
+void updater_give_rows(struct updater *updater, const struct sparse_rows *lists, int count)
+{
+    updater->lists = lists;
+    updater->list_count = count;
+}
+
 void updater_step_between(struct updater *updater, const struct updater_memory *from,
                           const struct updater_memory *to, float rate, int64_t step)
 {
     if (updater->any_measured)
         measure(updater, from);
     struct step_context context = {.from = from, .to = to, .rate = rate, .step = step};
-    for_each_piece(updater, step_piece, &context);
+    for_each_piece(updater, updater->dense_pieces, step_piece, &context);
+    for (int i = 0; i < updater->list_count; i++)
+        step_rows(updater, &updater->lists[i], &context);
+    updater_give_rows(updater, NULL, 0);
 }
 
 void updater_step(struct updater *updater, float rate, int64_t step)
@@ -349,16 +476,21 @@ static void square_piece(struct updater *updater, struct piece *piece, const voi
 double updater_decay_loss(struct updater *updater)
 {
     double loss = 0;
-    for_each_piece(updater, square_piece, NULL);
-    for (int i = 0; i < updater->piece_count; i++)
+    for_each_piece(updater, updater->dense_pieces, square_piece, NULL);
+    for (int i = 0; i < updater->dense_pieces; i++)
         loss += updater->pieces[i].weight_squares;
     return loss;
 }
 
 bool updater_gradients_finite(struct updater *updater)
 {
+    for (int i = 0; i < updater->list_count; i++) {
+        const struct sparse_rows *list = &updater->lists[i];
+        if (!elementwise_is_finite(list->values, (size_t)(list->count * list->dim)))
+            return false;
+    }
     return elementwise_is_finite(params_gradients(updater->params),
-                                 params_elements(updater->params));
+                                 params_dense_elements(updater->params));
 }
 
 bool updater_weights_finite(struct updater *updater)

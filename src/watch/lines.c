@@ -87,6 +87,10 @@ static void on_evaluated(const struct lines *lines, const struct train_event *ev
     stamp(lines);
     fprintf(lines->options.out, "evaluated after step %" PRId64 ": ", event->step);
     write_scores(lines->options.out, event->loss, event->accuracy);
+    if (!isnan(event->auc))
+        fprintf(lines->options.out, ", auc %.4f", event->auc);
+    if (!isnan(event->log_loss))
+        fprintf(lines->options.out, ", log loss %.4f", event->log_loss);
     fprintf(lines->options.out, ", %" PRId64 " examples in %.1f s\n", event->examples,
             event->step_seconds);
 }

@@ -140,14 +140,16 @@ static void on_step(struct progress *progress, const struct train_event *event)
  * it. */
 static void on_evaluated(struct progress *progress, const struct train_event *event)
 {
-    char place[96], loss[32], accuracy[48] = "";
+    char place[96], loss[32], accuracy[48] = "", auc[48] = "";
     write_place(event, place, sizeof place);
     if (!isnan(event->accuracy))
         snprintf(accuracy, sizeof accuracy, ", accuracy %.2f %%", 100 * event->accuracy);
+    if (!isnan(event->auc))
+        snprintf(auc, sizeof auc, ", auc %.4f", event->auc);
     fprintf(progress->options.out,
-            "\r%s: evaluated %" PRId64 " examples in %.1f s: loss %s%s\033[K\n", place,
+            "\r%s: evaluated %" PRId64 " examples in %.1f s: loss %s%s%s\033[K\n", place,
             event->examples, event->step_seconds, pace_number_text(event->loss, loss, sizeof loss),
-            accuracy);
+            accuracy, auc);
     fflush(progress->options.out);
     progress->on_line = false;
 }

@@ -268,9 +268,16 @@ TEST(gradient, of_resnet50_matches_finite_differences)
     check_model("model resnet50 classes=3 image_size=64", 4, 5e-2, "norm3/scale", 0.1f);
 }
 
+TEST(gradient, of_wide_deep_matches_finite_differences)
+{
+    check_model("model wide_deep embedding_rows=11 embedding_dim=4 hidden=9 categoricals=3", 4,
+                2e-2, NULL, 1);
+}
+
 TEST(gradient, tests_know_every_model)
 {
-    static const char *const known[] = {"resnet50", "vgg16", "mnist_keras", "mnist_custom"};
+    static const char *const known[] = {"resnet50", "vgg16", "mnist_keras", "mnist_custom",
+                                        "wide_deep"};
     for (const struct model *const *model = model_list(); *model; model++) {
         bool found = false;
         for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)

@@ -151,6 +151,79 @@ class ModelCase(Case):
                 "label": random.randint(0, self.classes, self.batch).astype(numpy.int32)}
 
 
+class WideDeepCase(Case):
+    """Categories and numbers; some categories are missing, most are read several times."""
+
+    def __init__(self, batch, rows, dim, columns, units, passes):
+        name = f"wide_deep, batch {batch}, {columns} columns of {rows} rows of {dim}, {units} units"
+        text = (f"model wide_deep embedding_rows={rows} embedding_dim={dim} "
+                f"categoricals={columns} hidden={units}")
+        super().__init__(name, text, batch, networks.wide_deep(rows, dim, [units]), 13, passes,
+                         {"output": 2e-5, "loss": 2e-5, "gradient": 1e-4, "": 1e-4})
+        self.columns, self.cost = columns, 5
+
+    def draw_inputs(self, random):
+        texts = random.randint(0, 2 ** 63, 40).astype(numpy.uint64) * numpy.uint64(2)
+        texts[0] = networks.MISSING
+        category = texts[random.randint(0, 40, (self.batch, self.columns))]
+        return {"numeric": normal(random, (self.batch, 13)),
+                "category": category.view(numpy.int64),
+                "label": random.randint(0, 2, self.batch).astype(numpy.float32)}
+
+
+class WideDeepCurve(WideDeepCase):
+    """Twenty steps by FTRL and Adagrad, written out as their formulas."""
+
+    STEPS, RATE, WIDE = 20, 0.01, 0.05
+
+    def __init__(self, batch):
+        super().__init__(batch, 50, 8, 5, 32, ("curve",))
+        self.name = f"{self.STEPS} steps of wide_deep by ftrl and adagrad, batch {batch}"
+
+    def prepare(self):
+        random = numpy.random.RandomState(self.seed)
+        batches = [self.draw_inputs(random) for _ in range(self.STEPS)]
+        inputs = {name: numpy.stack([each[name] for each in batches]) for name in batches[0]}
+        parameters = oracle.Parameters(self.seed)
+        losses = self.train(parameters, batches)
+        tensors = {f"input/{name}": array for name, array in inputs.items()}
+        for number, array in enumerate(parameters.plain):
+            tensors[f"parameter/{number}"] = array
+        return tensors, {"evaluate": {"losses": losses}}
+
+    def train(self, parameters, batches):
+        squares, linear, losses = {}, {}, []
+        for inputs in batches:
+            leaves = {name: torch.tensor(array) for name, array in inputs.items()}
+            leaves["numeric"] = leaves["numeric"].double()
+            for tensor in parameters.tensors:
+                tensor.grad = None
+            _, loss = self.network(leaves, oracle.Walk(parameters, True))
+            loss.mean().backward()
+            losses.append(float(loss.mean()))
+            wide = len(parameters.tensors) - 2      # the last two: table and bias
+            for number, tensor in enumerate(parameters.tensors):
+                if tensor.grad is not None:
+                    self.step(number, tensor, number >= wide, squares, linear)
+        return numpy.array(losses)
+
+    def step(self, number, tensor, wide, squares, linear):
+        gradient = tensor.grad
+        old = squares.setdefault(number, torch.full_like(tensor, 0.1))
+        new = squares[number] = old + gradient ** 2
+        with torch.no_grad():
+            if not wide:
+                tensor -= self.RATE * gradient / new.sqrt()
+                return
+            z = linear.setdefault(number, torch.zeros_like(tensor))
+            z = linear[number] = z + gradient - (new.sqrt() - old.sqrt()) / self.WIDE * tensor
+            # Rows that were not read keep their first value, as in TensorFlow's sparse update.
+            tensor.copy_(torch.where(gradient == 0, tensor, -z * self.WIDE / new.sqrt()))
+
+    def notes(self):
+        return {**super().notes(), "steps": self.STEPS, "optimizer": "adagrad", "rate": self.RATE,
+                "wide_factor": self.WIDE / self.RATE}
+
 class CurveCase(Case):
     """Fifty steps on MNIST, from the same weights with the same batches."""
 
@@ -207,6 +280,9 @@ class CurveCase(Case):
         return ratio, None if ratio <= 1 else line
 
 
+WideDeepCurve.compare_one = CurveCase.compare_one
+
+
 def normal(random, shape):
     return random.standard_normal(shape).astype(numpy.float32)
 
@@ -255,6 +331,10 @@ def model_cases():
     yield ModelCase("resnet50", 64, 3, 2, 7, ALL_PASSES, deep, 20)
     yield ModelCase("vgg16", 64, 3, 2, 7, most, deep, 20)
     yield ModelCase("vgg16", 32, 3, 3, 10, ALL_PASSES, deep, 10)
+    yield WideDeepCase(64, 50, 8, 5, 32, ALL_PASSES)
+    yield WideDeepCase(3, 1000, 32, 26, 128, ALL_PASSES)
+    yield WideDeepCase(1, 7, 1, 1, 5, ALL_PASSES)
+    yield WideDeepCurve(64)
     for model in ("mnist_keras", "mnist_custom"):
         for batch in (1, 3, 64):
             yield ModelCase(model, 28, 1, batch, 10, ALL_PASSES, shallow, 5)

@@ -1,4 +1,7 @@
 """The networks lockstep brings, written a second time, from their published descriptions."""
+import numpy
+import torch
+
 import oracle
 
 
@@ -69,6 +72,41 @@ def mnist_custom(classes):
             x = walk.max_pool(walk.relu(walk.conv2d(x, channels, 3)), 2)
         x = walk.relu(walk.dense(walk.flatten(x), 64))
         return classify(walk, walk.dense(x, classes), inputs)
+
+    return network
+
+
+MISSING = 0x9ae16a3b2f90404f
+
+
+def wide_deep(rows, dim, hidden):
+    """Embeddings by torch's own EmbeddingBag, whose gradients are sparse in the same way."""
+
+    def look_up(table, places, missing):
+        vectors = torch.nn.functional.embedding(places, table)
+        return vectors * (~missing).unsqueeze(2).to(vectors.dtype)
+
+    def network(inputs, walk):
+        take = walk.parameters.take
+        numeric = inputs["numeric"]
+        minimum = take((numeric.shape[1],), oracle.small, statistic=True)
+        extent = take((numeric.shape[1],), oracle.near_one, statistic=True)
+        walk.new_statistics[0], walk.new_statistics[1] = minimum.numpy(), extent.numpy()
+        numeric = (numeric - minimum) / extent
+        category = inputs["category"].detach().numpy().astype(numpy.int64).view(numpy.uint64)
+        columns = category.shape[1]
+        missing = torch.tensor(category == MISSING)
+        places = torch.tensor((category % numpy.uint64(rows)).astype(numpy.int64))
+        places = places + torch.arange(columns) * rows
+        deep = look_up(take((columns * rows, dim), oracle.small), places, missing)
+        x = torch.cat([deep.flatten(1), numeric], 1)
+        walk.count(1)
+        for units in hidden:
+            x = walk.relu(walk.dense(x, units))
+        logits = walk.dense(x, 1)
+        wide = look_up(take((columns * rows, 1), oracle.small), places, missing).sum(1)
+        logits = logits + wide + take((1,), oracle.small)
+        return {"logits": logits}, walk.sigmoid_cross_entropy(logits, inputs["label"])
 
     return network
 

@@ -12,6 +12,7 @@
 #include "exec/op.h"
 #include "exec/params.h"
 #include "exec/plan.h"
+#include "exec/sparse.h"
 #include "support/network_text.h"
 #include "support/tensor_file.h"
 #include "train/optimizer.h"
@@ -22,6 +23,7 @@ struct session {
     struct tensor_file file;
     struct arena *arena;
     struct graph *graph;
+    const struct plan *plan; /* whose gradients are kept */
     struct named_tensor results[MAX_RESULTS];
     int result_count;
 };
@@ -102,6 +104,19 @@ static int write_parameter(struct session *session, struct params *params, const
     return params_write(params, index, tensor, err);
 }
 
+/* The gradient of a whole table, from the list of its rows. */
+static void read_rows(const struct plan *plan, int index, struct tensor *out)
+{
+    struct sparse_rows rows;
+    memset(out->data, 0, tensor_bytes(out));
+    for (int i = 0; i < plan_sparse_count(plan); i++) {
+        plan_sparse(plan, i, &rows);
+        for (int64_t r = 0; rows.param == index && r < rows.count; r++)
+            memcpy((float *)out->data + rows.rows[r] * rows.dim, rows.values + r * rows.dim,
+                   (size_t)rows.dim * sizeof(float));
+    }
+}
+
 /* After a training step: the gradient of a weight, the new value of a statistic. */
 static int keep_parameter(struct session *session, struct params *params, const char *pass,
                           int number, int index, struct error *err)
@@ -112,7 +127,11 @@ static int keep_parameter(struct session *session, struct params *params, const 
     struct tensor tensor;
     if (tensor_create(session->arena, DTYPE_F32, range.shape, &tensor, err) < 0)
         return -1;
-    int status = statistic ? params_read(params, index, &tensor, err)
+    int status = 0;
+    if (range.flags & PARAM_SPARSE)
+        read_rows(session->plan, index, &tensor);
+    else
+        status = statistic ? params_read(params, index, &tensor, err)
                            : params_read_gradient(params, index, &tensor, err);
     if (status < 0)
         return -1;
@@ -195,6 +214,7 @@ static int run_train(struct session *session, struct params *params, struct plan
         plan_backward(plan, 1.0f / (float)plan_batch(plan), NULL, NULL);
     }
     plan_commit_statistics(plan);
+    session->plan = plan;
     if (keep_outputs(session, plan, pass, outputs, err) < 0 ||
         each_parameter(session, params, pass, keep_parameter, err) < 0)
         return -1;
@@ -304,6 +324,10 @@ static int train_steps(struct session *session, struct plan *plan, struct update
         ((float *)losses.data)[step] = (float)(sum / batch);
         plan_backward(plan, 1.0f / (float)batch, NULL, NULL);
         plan_commit_statistics(plan);
+        struct sparse_rows rows[MAX_FIELDS];
+        for (int i = 0; i < plan_sparse_count(plan); i++)
+            plan_sparse(plan, i, &rows[i]);
+        updater_give_rows(updater, rows, plan_sparse_count(plan));
         updater_step(updater, rate, step + 1);
     }
     return keep(session, "curve/losses", losses, err);
@@ -323,12 +347,15 @@ static int run_curve(struct session *session, struct error *err)
         return 0;
     if (!optimizer)
         return error_set(err, ERROR_USAGE, "no such optimizer");
-    struct param_group group = {"", optimizer, optimizer->defaults, 1.0f};
-    group.settings.epsilon = strtof(tensor_file_note(&session->file, "epsilon", "0"), NULL);
-    if (params_create(session->graph, optimizer->slot_count, NULL, &params, err) < 0 ||
+    struct param_group groups[] = {{"", optimizer, optimizer->defaults, 1.0f},
+                                   {.prefix = "wide/", .optimizer = optimizer_find("ftrl")}};
+    groups[0].settings.epsilon = strtof(tensor_file_note(&session->file, "epsilon", "0"), NULL);
+    groups[1].settings = groups[1].optimizer->defaults;
+    groups[1].rate_factor = strtof(tensor_file_note(&session->file, "wide_factor", "1"), NULL);
+    if (params_create(session->graph, updater_slots_needed(groups, 2), NULL, &params, err) < 0 ||
         plan_create(session->graph, params, &options, &plan, err) < 0 ||
         each_parameter(session, params, "curve", write_parameter, err) < 0 ||
-        updater_create(params, &group, 1, options.threads, &updater, err) < 0)
+        updater_create(params, groups, 2, options.threads, &updater, err) < 0)
         goto out;
     updater_initialize_slots(updater);
     status = train_steps(session, plan, updater, err);

@@ -68,7 +68,9 @@ static value_id build_input(struct scope *scope, const struct line *line)
     struct shape shape = {.ndim = line->count - 2, .dim = {SHAPE_BATCH}};
     for (int i = 3; i < line->count && i - 2 < TENSOR_MAX_DIMS; i++)
         shape.dim[i - 2] = strtol(line->words[i], NULL, 10);
-    enum dtype dtype = strcmp(line->words[2], "i32") == 0 ? DTYPE_I32 : DTYPE_F32;
+    enum dtype dtype = strcmp(line->words[2], "i32") == 0   ? DTYPE_I32
+                       : strcmp(line->words[2], "i64") == 0 ? DTYPE_I64
+                                                            : DTYPE_F32;
     return lockstep_input(scope->graph, line->words[1], dtype, shape);
 }
 
@@ -197,6 +199,13 @@ static value_id build_model(struct scope *scope, const struct line *line)
     args.classes = integer(line, "classes", args.classes);
     args.image_size = integer(line, "image_size", args.image_size);
     args.label_smoothing = number(line, "smoothing", args.label_smoothing);
+    args.embedding_rows = integer(line, "embedding_rows", args.embedding_rows);
+    args.embedding_dim = integer(line, "embedding_dim", args.embedding_dim);
+    args.numerics = integer(line, "numerics", args.numerics);
+    args.categoricals = integer(line, "categoricals", args.categoricals);
+    if (option(line, "hidden")) /* one layer is enough for a test */
+        memset(args.hidden, 0, sizeof args.hidden);
+    args.hidden[0] = integer(line, "hidden", args.hidden[0]);
     model->build(scope->graph, &args);
     return 0;
 }

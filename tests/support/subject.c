@@ -1,9 +1,17 @@
 #include "support/subject.h"
 
 #include "base/arena.h"
+#include "exec/sparse.h"
 #include "support/network_text.h"
 #include "support/test.h"
 #include "tensor/random.h"
+
+/* One of a few, so that rows are read more than once, or the one that means a missing value. */
+static int64_t draw_fingerprint(struct random *random)
+{
+    int64_t which = random_below(random, 8);
+    return which ? (int64_t)random_at(99, (uint64_t)which) : (int64_t)0x9ae16a3b2f90404f;
+}
 
 static struct tensor draw(struct subject *subject, const struct value *value, int batch,
                           uint64_t seed)
@@ -20,7 +28,9 @@ static struct tensor draw(struct subject *subject, const struct value *value, in
     ASSERT_OK(tensor_create(subject->arena, value->dtype, shape, &tensor, &err), err);
     struct random random = {random_key_text(seed, value->name), 0};
     bool label = strcmp(value->name, "label") == 0 || value->dtype != DTYPE_F32;
-    for (int64_t i = 0; i < shape_count(&shape); i++) {
+    for (int64_t i = 0; value->dtype == DTYPE_I64 && i < shape_count(&shape); i++)
+        ((int64_t *)tensor.data)[i] = draw_fingerprint(&random);
+    for (int64_t i = 0; value->dtype != DTYPE_I64 && i < shape_count(&shape); i++) {
         float number = label ? (float)random_below(&random, 2) : random_normal(&random);
         if (value->dtype == DTYPE_F32)
             ((float *)tensor.data)[i] = number;
@@ -93,13 +103,6 @@ double subject_loss(struct subject *subject)
     return sum / plan_batch(subject->plan);
 }
 
-double subject_gradients(struct subject *subject)
-{
-    double loss = subject_loss(subject);
-    plan_backward(subject->plan, 1.0f / (float)plan_batch(subject->plan), NULL, NULL);
-    return loss;
-}
-
 static struct tensor make_tensor(struct subject *subject, int index)
 {
     struct error err = {0};
@@ -107,6 +110,33 @@ static struct tensor make_tensor(struct subject *subject, int index)
     struct param_range range = params_range(subject->params, index);
     ASSERT_OK(tensor_create(subject->arena, DTYPE_F32, range.shape, &tensor, &err), err);
     return tensor;
+}
+
+/* A list of rows as a whole table; the list itself is gone after the next forward pass. */
+static void keep_rows(struct subject *subject, int list)
+{
+    struct sparse_rows rows;
+    plan_sparse(subject->plan, list, &rows);
+    struct tensor out = make_tensor(subject, rows.param);
+    memset(out.data, 0, tensor_bytes(&out));
+    for (int64_t r = 0; r < rows.count; r++) {
+        ASSERT_TRUE(r == 0 || rows.rows[r] > rows.rows[r - 1]);
+        memcpy((float *)out.data + rows.rows[r] * rows.dim, rows.values + r * rows.dim,
+               (size_t)rows.dim * sizeof(float));
+    }
+    subject->tables[list].param = rows.param;
+    subject->tables[list].gradient = out;
+}
+
+double subject_gradients(struct subject *subject)
+{
+    double loss = subject_loss(subject);
+    plan_backward(subject->plan, 1.0f / (float)plan_batch(subject->plan), NULL, NULL);
+    subject->table_count = plan_sparse_count(subject->plan);
+    ASSERT_TRUE(subject->table_count <= SUBJECT_MAX_TABLES);
+    for (int i = 0; i < subject->table_count; i++)
+        keep_rows(subject, i);
+    return loss;
 }
 
 struct tensor subject_read(struct subject *subject, int index)
@@ -121,6 +151,9 @@ struct tensor subject_read_gradient(struct subject *subject, int index)
 {
     struct error err = {0};
     struct tensor tensor = make_tensor(subject, index);
+    for (int i = 0; i < subject->table_count; i++)
+        if (subject->tables[i].param == index)
+            return subject->tables[i].gradient;
     ASSERT_OK(params_read_gradient(subject->params, index, &tensor, &err), err);
     return tensor;
 }

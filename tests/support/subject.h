@@ -7,7 +7,7 @@
 #include "exec/plan.h"
 #include "graph/graph.h"
 
-enum { SUBJECT_MAX_FIELDS = 16 };
+enum { SUBJECT_MAX_FIELDS = 16, SUBJECT_MAX_TABLES = 4 };
 
 struct subject {
     struct arena *arena;
@@ -15,6 +15,11 @@ struct subject {
     struct params *params;
     struct plan *plan;
     struct tensor inputs[SUBJECT_MAX_FIELDS], outputs[SUBJECT_MAX_FIELDS];
+    struct {
+        int param;
+        struct tensor gradient; /* of the whole table */
+    } tables[SUBJECT_MAX_TABLES];
+    int table_count;
 };
 
 /* `text` as in network_text.h. Weights and inputs depend on `seed` alone. */

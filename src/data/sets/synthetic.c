@@ -61,6 +61,11 @@ static int fill_pool(struct pool *pool, const struct dataset_field *field, struc
     return 0;
 }
 
+static bool is_category(const struct dataset_field *field)
+{
+    return strcmp(field->name, "category") == 0 && field->dtype == DTYPE_I64;
+}
+
 static int open_field(struct dataset *dataset, int index, uint64_t key, struct error *err)
 {
     const struct dataset_field *field = &dataset->fields[index];
@@ -71,7 +76,7 @@ static int open_field(struct dataset *dataset, int index, uint64_t key, struct e
     if (field->dtype == DTYPE_STRING)
         return error_set(err, ERROR_USAGE, "synthetic data has no text for the input '%s'",
                          field->name);
-    if (drawn && dataset->classes < 1)
+    if (drawn && !is_category(field) && dataset->classes < 1)
         return error_set(err, ERROR_USAGE, "synthetic '%s' needs a number of classes; got %d",
                          field->name, dataset->classes);
     return drawn ? 0 : fill_pool(pool, field, err);
@@ -114,6 +119,17 @@ static int synthetic_fields(const struct dataset *dataset, const struct dataset_
     return dataset->field_count;
 }
 
+/* Fingerprints of a million texts per column, the few common ones far more often than the many
+ * rare ones, as in logs of what people do. */
+static void draw_categories(uint64_t key, int64_t example, int64_t count, int64_t *row)
+{
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t bits = random_at(random_key(key, (uint64_t)example), (uint64_t)i);
+        uint64_t text = bits >> 44 >> (bits & 15);
+        row[i] = (int64_t)random_at(key + (uint64_t)i, text);
+    }
+}
+
 /* Whole numbers below the number of classes; 0 or 1 where a label is a float. */
 static void draw_row(const struct dataset *dataset, int index, int64_t example, void *row)
 {
@@ -121,6 +137,10 @@ static void draw_row(const struct dataset *dataset, int index, int64_t example, 
     struct random random = {.key = random_key(dataset->pools[index].key, (uint64_t)example)};
     int64_t limit = dtype == DTYPE_F32 ? 2 : dataset->classes;
     int64_t count = shape_count(&dataset->fields[index].shape);
+    if (is_category(&dataset->fields[index])) {
+        draw_categories(dataset->pools[index].key, example, count, row);
+        return;
+    }
     for (int64_t i = 0; i < count; i++) {
         int64_t value = random_below(&random, limit);
         switch (dtype) {

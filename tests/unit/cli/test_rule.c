@@ -114,3 +114,52 @@ TEST(rule, every_number_of_the_table_belongs_to_some_optimizer)
                 FAIL("%s reads --%.*s, which is no option", (*rule)->name, (int)length, word);
     }
 }
+
+static int resolve_groups(char *const *words, struct rule *rule, struct error *err)
+{
+    struct settings settings = {0};
+    struct options options;
+    int count = 0;
+    while (words[count])
+        count++;
+    if (options_parse(table, count, words, no_environment, &settings, &options, err) < 0)
+        return -1;
+    return rule_resolve_groups(&options, &settings.rule, "", 64, rule, err);
+}
+
+TEST(rule, of_a_group_has_its_own_numbers_under_one_schedule)
+{
+    struct rule rule;
+    struct error err = {0};
+    ASSERT_OK(resolve_groups(WORDS("--optimizer=adagrad", "--lr=0.001",
+                                   "--group=wide/=ftrl,lr=0.005,l1=0.5;deep/x=sgd,lr=0.1/128"),
+                             &rule, &err),
+              err);
+    ASSERT_INT(rule.group_count, ==, 3);
+    ASSERT_TEXT(rule.groups[0].prefix, "wide/");
+    ASSERT_TEXT(rule.groups[0].optimizer->name, "ftrl");
+    ASSERT_NEAR(rule.groups[0].rate_factor, 5, 1e-6, 0);
+    ASSERT_NEAR(rule.groups[0].settings.l1, 0.5, 1e-6, 0);
+    ASSERT_TEXT(rule.groups[1].prefix, "deep/x");
+    ASSERT_NEAR(rule.groups[1].rate_factor, 50, 1e-6, 0);
+    ASSERT_TEXT(rule_rest(&rule)->prefix, "");
+    ASSERT_TEXT(rule_rest(&rule)->optimizer->name, "adagrad");
+    ASSERT_NEAR(rule.rate, 0.001, 1e-6, 0);
+}
+
+TEST(rule, of_a_group_that_makes_no_sense_is_refused)
+{
+    static char *const wrong[] = {"--group=wide/",        "--group==ftrl",
+                                  "--group=wide/=nosuch", "--group=wide/=ftrl,beta1=0.5",
+                                  "--group=w=ftrl,l1=x",  "--group=w=ftrl,lr=-1"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct rule rule;
+        struct error err = {0};
+        ASSERT_TRUE(resolve_groups(WORDS("--optimizer=sgd", wrong[i]), &rule, &err) < 0);
+        ASSERT_INT(err.code, ==, ERROR_USAGE);
+    }
+    struct rule rule;
+    struct error err = {0};
+    ASSERT_OK(resolve_groups(WORDS("--optimizer=sgd", "--group=none"), &rule, &err), err);
+    ASSERT_INT(rule.group_count, ==, 1);
+}

@@ -17,6 +17,7 @@ static const char *const small_models[] = {
     "model vgg16 classes=5 image_size=32",
     "model mnist_keras",
     "model mnist_custom",
+    "model wide_deep embedding_rows=50 embedding_dim=8 hidden=96",
 };
 enum { SMALL_MODELS = sizeof small_models / sizeof small_models[0] };
 
@@ -217,11 +218,12 @@ TEST(plan, refuses_a_batch_of_nothing)
 
 static void train_step(struct subject *subject, float rate)
 {
-    subject_gradients(subject);
+    subject_loss(subject);
+    plan_backward(subject->plan, 1.0f / (float)plan_batch(subject->plan), NULL, NULL);
     plan_commit_statistics(subject->plan);
     float *weights = params_weights(subject->params);
     const float *gradients = params_gradients(subject->params);
-    for (size_t i = 0; i < params_elements(subject->params); i++)
+    for (size_t i = 0; i < params_dense_elements(subject->params); i++)
         weights[i] -= rate * gradients[i];
 }
 
@@ -284,7 +286,7 @@ static void check_all_written(struct subject *subject)
     const float *slab = params_gradients(subject->params);
     for (int i = 0; i < params_count(subject->params); i++) {
         struct param_range range = params_range(subject->params, i);
-        if (!(range.flags & PARAM_TRAINABLE))
+        if (!(range.flags & PARAM_TRAINABLE) || (range.flags & PARAM_SPARSE))
             continue;
         for (size_t at = range.first; at < range.first + range.count; at++)
             if (!(fabsf(slab[at]) < 1e30f))
@@ -298,7 +300,7 @@ static int check_buckets(const char *text, size_t bucket_bytes)
     struct plan_options options = train;
     options.bucket_bytes = bucket_bytes;
     struct subject subject = subject_open(text, options, 4);
-    size_t count = params_elements(subject.params);
+    size_t count = params_dense_elements(subject.params);
     float *slab = params_gradients(subject.params);
     struct seen seen = {.first_expected = slab, .slab = slab};
     seen.snapshot = arena_take(subject.arena, count * sizeof(float));

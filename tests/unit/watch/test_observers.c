@@ -39,6 +39,8 @@ static void train(train_observer *observe, void *observer, int steps)
         observe(observer, &event);
         if (step == 50) {
             event = (struct train_event){.kind = TRAIN_EVALUATED,
+                                         .auc = NAN,
+                                         .log_loss = NAN,
                                          .step = step,
                                          .total = 100,
                                          .steps_per_epoch = 50,
