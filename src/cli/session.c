@@ -79,6 +79,51 @@ static bool given(const struct options *options, const char *name)
            options_source(options, name) > OPTION_FROM_TABLE;
 }
 
+static bool is_path(const char *spec)
+{
+    return *spec == '/' || *spec == '.' || (strchr(spec, '/') && !strchr(spec, ':'));
+}
+
+/* Kinds of data that can be told by a file in their directory. */
+static const struct {
+    const char *kind, *file;
+} signs[] = {
+    {"mnist", "train-images-idx3-ubyte"},
+    {"mnist", "train-images-idx3-ubyte.gz"},
+    {"mnist", "t10k-images-idx3-ubyte"},
+    {"mnist", "t10k-images-idx3-ubyte.gz"},
+    {"table", "columns.txt"},
+    {"criteo", "train.csv"},
+    {"criteo", "train.txt"},
+};
+
+static int recognize(struct session *session, const char *directory, const char **out,
+                     struct error *err)
+{
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
+        const char *file = arena_format(session->arena, "%s/%s", directory, signs[i].file);
+        if (!file || access(file, F_OK) < 0)
+            continue;
+        *out = arena_format(session->arena, "%s:%s", signs[i].kind, directory);
+        return *out ? 0 : error_set(err, ERROR_MEMORY, "no memory for the name of the data");
+    }
+    return error_set(err, ERROR_USAGE,
+                     "%s: what kind of data is there? Write KIND:DIR (`lockstep "
+                     "datasets` lists the kinds)",
+                     directory);
+}
+
+static int resolve_spec(struct session *session, const char *spec, const char **out,
+                        struct error *err)
+{
+    if (!spec || !*spec)
+        spec = session->model->dataset ? session->model->dataset : "synthetic";
+    if (is_path(spec))
+        return recognize(session, spec, out, err);
+    *out = spec;
+    return 0;
+}
+
 /* "1024,512,256" */
 static int parse_hidden(const char *text, int hidden[MODEL_MAX_HIDDEN], struct error *err)
 {
@@ -124,7 +169,7 @@ static int fit_to_table(struct session *session, const char *spec, struct error 
 {
     static const char kind[] = "table:";
     struct table_description table = {0};
-    if (!spec || strncmp(spec, kind, strlen(kind)) != 0 || !session->args.categoricals)
+    if (strncmp(spec, kind, strlen(kind)) != 0 || !session->args.categoricals)
         return 0;
     int status = table_describe(spec + strlen(kind), &table, err);
     if (status == 0)
@@ -138,7 +183,9 @@ static int choose_args(struct session *session, const struct options *options,
 {
     struct model_args *args = &session->args;
     *args = session->model->defaults;
-    if (fit_to_table(session, settings->data, err) < 0)
+    const char *spec;
+    if (resolve_spec(session, settings->data, &spec, err) < 0 ||
+        fit_to_table(session, spec, err) < 0)
         return -1;
     if (given(options, "classes"))
         args->classes = settings->classes;
@@ -179,48 +226,6 @@ void session_close(struct session *session)
 }
 
 /* --- data ----------------------------------------------------------------------------------- */
-
-static bool is_path(const char *spec)
-{
-    return *spec == '/' || *spec == '.' || (strchr(spec, '/') && !strchr(spec, ':'));
-}
-
-/* Kinds of data that can be told by a file in their directory. */
-static const struct {
-    const char *kind, *file;
-} signs[] = {
-    {"mnist", "train-images-idx3-ubyte"},
-    {"mnist", "train-images-idx3-ubyte.gz"},
-    {"mnist", "t10k-images-idx3-ubyte"},
-    {"mnist", "t10k-images-idx3-ubyte.gz"},
-};
-
-static int recognize(struct session *session, const char *directory, const char **out,
-                     struct error *err)
-{
-    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
-        const char *file = arena_format(session->arena, "%s/%s", directory, signs[i].file);
-        if (!file || access(file, F_OK) < 0)
-            continue;
-        *out = arena_format(session->arena, "%s:%s", signs[i].kind, directory);
-        return *out ? 0 : error_set(err, ERROR_MEMORY, "no memory for the name of the data");
-    }
-    return error_set(err, ERROR_USAGE,
-                     "%s: what kind of data is there? Write KIND:DIR (`lockstep "
-                     "datasets` lists the kinds)",
-                     directory);
-}
-
-static int resolve_spec(struct session *session, const char *spec, const char **out,
-                        struct error *err)
-{
-    if (!spec || !*spec)
-        spec = session->model->dataset ? session->model->dataset : "synthetic";
-    if (is_path(spec))
-        return recognize(session, spec, out, err);
-    *out = spec;
-    return 0;
-}
 
 int session_open_data(struct session *session, const struct session_settings *settings,
                       const char *spec, enum dataset_split split, struct session_data *out,
