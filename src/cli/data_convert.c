@@ -163,8 +163,7 @@ const struct command command_data_convert = {
     .examples = "# folders\n"
                 "lockstep data convert pictures shards\n"
                 "# ImageNet as it is handed out, made smaller\n"
-                "lockstep data convert ILSVRC2012 shards --resize 480 \\\n"
-                "    --validation-labels imagenet_2012_validation_synset_labels.txt\n",
+                "lockstep data convert ILSVRC2012 shards --resize 480 --validation-labels FILE\n",
     .options = options,
     .settings_size = sizeof(struct convert_command),
     .run = run,
