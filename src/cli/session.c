@@ -1,7 +1,7 @@
 #include "cli/session.h"
 
+#include <fnmatch.h>
 #include <inttypes.h>
-#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "cli/output.h"
+#include "data/storage.h"
 #include "data/table.h"
 #include "graph/graph.h"
 #include "train/feed.h"
@@ -81,36 +82,54 @@ static bool given(const struct options *options, const char *name)
 
 static bool is_path(const char *spec)
 {
-    return *spec == '/' || *spec == '.' || (strchr(spec, '/') && !strchr(spec, ':'));
+    return *spec == '/' || *spec == '.' || (strchr(spec, '/') && !strchr(spec, ':')) ||
+           !strncmp(spec, "s3://", 5);
 }
 
-/* Kinds of data that can be told by a file in their directory. */
+/* Kinds of data that can be told by the name of a file below their directory; the first row that
+ * fits counts. */
 static const struct {
-    const char *kind, *file;
+    const char *kind, *pattern;
 } signs[] = {
-    {"mnist", "train-images-idx3-ubyte"},
-    {"mnist", "train-images-idx3-ubyte.gz"},
-    {"mnist", "t10k-images-idx3-ubyte"},
-    {"mnist", "t10k-images-idx3-ubyte.gz"},
+    {"mnist", "train-images-idx3-ubyte*"},
+    {"mnist", "t10k-images-idx3-ubyte*"},
     {"table", "columns.txt"},
     {"criteo", "train.csv"},
     {"criteo", "train.txt"},
+    {"imagenet", "train-*-of-*"},
+    {"imagenet", "validation-*-of-*"},
+    {"imagenet", "train/train-*-of-*"},
+    {"imagenet", "validation/validation-*-of-*"},
+    {"images", "train/*/*.[jJpP]*[gG]"},
+    {"images", "*/*.[jJpP]*[gG]"},
 };
+
+static const char *kind_of_files(const struct storage *storage)
+{
+    const struct storage_file *files;
+    int count = storage_files(storage, &files);
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+        for (int f = 0; f < count; f++)
+            if (fnmatch(signs[i].pattern, files[f].name, FNM_PATHNAME) == 0)
+                return signs[i].kind;
+    return NULL;
+}
 
 static int recognize(struct session *session, const char *directory, const char **out,
                      struct error *err)
 {
-    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
-        const char *file = arena_format(session->arena, "%s/%s", directory, signs[i].file);
-        if (!file || access(file, F_OK) < 0)
-            continue;
-        *out = arena_format(session->arena, "%s:%s", signs[i].kind, directory);
-        return *out ? 0 : error_set(err, ERROR_MEMORY, "no memory for the name of the data");
-    }
-    return error_set(err, ERROR_USAGE,
-                     "%s: what kind of data is there? Write KIND:DIR (`lockstep "
-                     "datasets` lists the kinds)",
-                     directory);
+    struct storage *storage;
+    if (storage_open(directory, &storage, err) < 0)
+        return -1;
+    const char *kind = kind_of_files(storage);
+    storage_close(storage);
+    if (!kind)
+        return error_set(err, ERROR_USAGE,
+                         "%s: what kind of data is there? Write KIND:DIR (`lockstep "
+                         "datasets` lists the kinds)",
+                         directory);
+    *out = arena_format(session->arena, "%s:%s", kind, directory);
+    return *out ? 0 : error_set(err, ERROR_MEMORY, "no memory for the name of the data");
 }
 
 static int resolve_spec(struct session *session, const char *spec, const char **out,
