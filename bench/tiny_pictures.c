@@ -8,7 +8,8 @@ static void build(struct graph *graph, const struct model_args *args)
     classifier_output(graph, dense(graph, x, args->classes));
 }
 
-const struct model model_user = {
+LOCKSTEP_API const struct model model_user = {
+    .size = sizeof(struct model),
     .name = "tiny_pictures",
     .summary = "the mean colour of a picture and one dense layer",
     .dataset = "synthetic",
