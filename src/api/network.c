@@ -176,7 +176,8 @@ static int open_data(struct lockstep_data *data, const char *spec, struct error 
         return -1;
     /* Weights that were loaded, or trained already, have the statistics they were trained with. */
     if (data->split == SPLIT_TRAIN && !network->step && !network->loaded &&
-        source_fill_statistics(&data->source, network->graph, network->params, err) < 0)
+        source_fill_statistics(&data->source, network->graph, SOURCE_SCALE_BY_RANGE,
+                               network->params, err) < 0)
         return -1;
     struct plan *plan = data->split == SPLIT_TRAIN ? network->plan : network->evaluation_plan;
     return feed_init(&data->feed, network->graph, plan, &data->source.trainer, err);

@@ -101,7 +101,7 @@ static int make_plan(struct job *job, struct error *err)
                       NULL, &job->params, err) < 0 ||
         plan_create(job->session.graph, job->params, &plan, &job->plan, err) < 0 ||
         params_initialize(job->params, (uint64_t)settings->common.seed, err) < 0 ||
-        source_fill_statistics(&job->data.source, job->session.graph, job->params, err) < 0)
+        session_fill_statistics(&job->session, &settings->common, &job->data, job->params, err) < 0)
         return -1;
     if (forward)
         return 0;

@@ -272,6 +272,18 @@ void session_close_data(struct session_data *data)
     source_close(&data->source);
 }
 
+const char *const session_scalings[] = {"range", "deviation", NULL};
+
+int session_fill_statistics(const struct session *session, const struct session_settings *settings,
+                            const struct session_data *data, struct params *params,
+                            struct error *err)
+{
+    bool deviation = settings->scaling && !strcmp(settings->scaling, "deviation");
+    return source_fill_statistics(&data->source, session->graph,
+                                  deviation ? SOURCE_SCALE_BY_DEVIATION : SOURCE_SCALE_BY_RANGE,
+                                  params, err);
+}
+
 void session_describe_input(const struct session_data *data, struct json *out)
 {
     struct loader *loader = data->source.trainer.loader;

@@ -21,6 +21,7 @@ struct session_settings {
     int64_t seed, examples, skip_bad;
     bool data_cache;
     size_t prefetch_bytes;
+    const char *scaling; /* of numeric columns: session_scalings */
     const char *json;
 };
 
@@ -44,6 +45,10 @@ struct session_settings {
         OPTION_TEXT(settings, common.hidden, "hidden", .value = "N,N,...",                         \
                     .aliases = "hidden-units", .initial_note = "the model's",                      \
                     .help = "units of the hidden layers"),                                         \
+        OPTION_CHOICE(settings, common.scaling, "scaling", .choices = session_scalings,            \
+                      .initial = "range",                                                          \
+                      .help = "of numeric columns: least 0 and greatest 1, or mean 0 and "         \
+                              "deviation 1; the numbers are kept with the weights"),               \
         OPTION_NUMBER(settings, common.dropout, "dropout", .min = 0, .max = 0.99,                  \
                       .initial_note = "the model's",                                               \
                       .help = "part of each hidden layer that is left out in training")
@@ -98,6 +103,12 @@ struct session {
 };
 
 const char *session_model_name(int index); /* NULL behind the last */
+extern const char *const session_scalings[];
+/* Fills what the network is told about its data before training (see source_fill_statistics). */
+struct params;
+int session_fill_statistics(const struct session *session, const struct session_settings *settings,
+                            const struct session_data *data, struct params *params,
+                            struct error *err);
 
 /* Finds the model and applies its recipe, which is in the words of `train`, to the options that
  * were not given. A command with fewer options takes `part` of it: the words its table has. On

@@ -36,6 +36,12 @@ struct dataset_request {
     struct dataset_field fields[DATASET_MAX_FIELDS];
 };
 
+/* [columns] each; the arrays live as long as the dataset. */
+struct column_statistics {
+    const float *minimum, *maximum; /* over training and evaluation examples together */
+    const float *mean, *deviation;  /* over the training examples */
+};
+
 struct dataset_kind {
     const char *name, *summary;
     int (*open)(const struct dataset_request *request, struct dataset **out, struct error *err);
@@ -51,11 +57,10 @@ struct dataset_kind {
      * count. Returns how many were read: fewer than `count` when the next one failed. */
     int (*read_rows)(struct dataset *dataset, const int64_t *indices, int count,
                      struct tensor *batch, int first_row, struct error *err);
-    /* NULL, or the least and greatest value of each column of a float field [N, columns], over
-     * training and evaluation examples together; the arrays live as long as the dataset. May take
-     * a pass over the data. For one thread at a time. */
-    int (*statistics)(struct dataset *dataset, int field, const float **minimum,
-                      const float **maximum, struct error *err);
+    /* NULL, or what is known of each column of a float field [N, columns]. May take a pass over
+     * the data. For one thread at a time. */
+    int (*statistics)(struct dataset *dataset, int field, struct column_statistics *out,
+                      struct error *err);
     void (*close)(struct dataset *dataset); /* accepts NULL */
     bool cheap;                             /* reading is a copy: no loader threads wanted */
 };

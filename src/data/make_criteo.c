@@ -217,6 +217,10 @@ static int make_criteo(const struct make_settings *settings, const struct work *
         return error_set(err, ERROR_USAGE,
                          "click logs have two classes and no pictures: leave --%s out",
                          settings->image_size ? "image-size" : "classes");
+    if (settings->shards[0] || settings->shards[1])
+        return error_set(err, ERROR_USAGE,
+                         "click logs are one file for each split: leave --%s-shards out",
+                         settings->shards[0] ? "train" : "validation");
     struct destination *destination;
     if (destination_open(settings->directory, &destination, err) < 0)
         return -1;

@@ -115,6 +115,9 @@ static int make_mnist(const struct make_settings *settings, const struct work *w
                          HANDWRITING_SIDE);
     if (report.examples > MAX_DIGITS || report.eval_examples > MAX_DIGITS)
         return error_set(err, ERROR_USAGE, "at most %d digits go into one file", MAX_DIGITS);
+    if (settings->shards[0] || settings->shards[1])
+        return error_set(err, ERROR_USAGE, "MNIST's files are four: leave --%s-shards out",
+                         settings->shards[0] ? "train" : "validation");
     struct destination *destination;
     if (destination_open(settings->directory, &destination, err) < 0)
         return -1;

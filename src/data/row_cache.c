@@ -15,7 +15,7 @@
 
 enum { CACHE_LINE = 64 };
 
-/* At the start of the file; then minima and maxima, then from `rows_offset` on the rows: categories,
+/* At the start of the file; then minima, maxima, sums and sums of squares, then from `rows_offset` on the rows: categories,
  * numbers, label. */
 struct header {
     char magic[8];
@@ -26,7 +26,7 @@ struct header {
     uint64_t row_bytes, rows_offset;
 };
 
-static const char MAGIC[8] = {'L', 'S', 'R', 'O', 'W', 'S', '0', '1'};
+static const char MAGIC[8] = {'L', 'S', 'R', 'O', 'W', 'S', '0', '2'};
 
 struct row_cache {
     const uint8_t *bytes;
@@ -73,6 +73,35 @@ static int meaning_of(const struct row_parser *parser, enum dataset_split split,
     return failed ? error_set(err, ERROR_MEMORY, "no memory for the row cache") : 0;
 }
 
+/* Two floats and two doubles for each column of numbers; the doubles first, so that they lie
+ * aligned. */
+static size_t statistics_bytes(const struct table_description *description)
+{
+    return (size_t)description->numeric_count * 2 * (sizeof(float) + sizeof(double));
+}
+
+/* Either way between the file and `statistics`. */
+static void copy_statistics(uint8_t *file, int numeric_count,
+                            const struct row_statistics *statistics, bool to_file)
+{
+    size_t wide = sizeof(double) * (size_t)numeric_count;
+    size_t narrow = sizeof(float) * (size_t)numeric_count;
+    struct {
+        void *memory;
+        size_t bytes;
+    } parts[] = {{statistics->sum, wide},
+                 {statistics->square_sum, wide},
+                 {statistics->minimum, narrow},
+                 {statistics->maximum, narrow}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (to_file)
+            memcpy(file, parts[i].memory, parts[i].bytes);
+        else
+            memcpy(parts[i].memory, file, parts[i].bytes);
+        file += parts[i].bytes;
+    }
+}
+
 static int expected_header(const struct row_parser *parser, enum dataset_split split,
                            const struct row_text *text, struct header *out, struct error *err)
 {
@@ -83,7 +112,8 @@ static int expected_header(const struct row_parser *parser, enum dataset_split s
     /* Rounded up so that the categories of every row are aligned. */
     size_t row_bytes = (size_t)description->categorical_count * 8 + (numbers + 1) * 4;
     out->row_bytes = (row_bytes + 7) / 8 * 8;
-    out->rows_offset = (sizeof *out + 2 * numbers * 4 + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+    out->rows_offset =
+        (sizeof *out + statistics_bytes(description) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
     return meaning_of(parser, split, &out->meaning, err);
 }
 
@@ -121,15 +151,14 @@ static void take_header(struct row_cache *cache, const struct header *header,
                         const struct table_description *description,
                         struct row_statistics *statistics)
 {
-    size_t bytes = sizeof(float) * (size_t)description->numeric_count;
     cache->rows = cache->bytes + header->rows_offset;
     cache->row_bytes = header->row_bytes;
     cache->numeric_count = description->numeric_count;
     cache->categorical_count = description->categorical_count;
     statistics->rows = header->rows;
     statistics->positive_rows = header->positive_rows;
-    memcpy(statistics->minimum, cache->bytes + sizeof *header, bytes);
-    memcpy(statistics->maximum, cache->bytes + sizeof *header + bytes, bytes);
+    copy_statistics((uint8_t *)cache->bytes + sizeof *header, description->numeric_count,
+                    statistics, false);
 }
 
 int row_cache_open(const struct row_parser *parser, enum dataset_split split,
@@ -211,7 +240,6 @@ static int fill_file(int descriptor, const struct row_parser *parser, const stru
                      const struct row_statistics *statistics, struct error *err)
 {
     size_t bytes = (size_t)header->rows_offset + (size_t)header->rows * (size_t)header->row_bytes;
-    size_t numbers = sizeof(float) * (size_t)parser->description->numeric_count;
     /* Space first: a mapped page that the disk has no room for would end the process. */
     int code = posix_fallocate(descriptor, 0, (off_t)bytes);
     if (code != 0)
@@ -220,8 +248,7 @@ static int fill_file(int descriptor, const struct row_parser *parser, const stru
     if (mapped == MAP_FAILED)
         return error_set(err, ERROR_IO, "cannot map it: %s", strerror(errno));
     memcpy(mapped, header, sizeof *header);
-    memcpy(mapped + sizeof *header, statistics->minimum, numbers);
-    memcpy(mapped + sizeof *header + numbers, statistics->maximum, numbers);
+    copy_statistics(mapped + sizeof *header, parser->description->numeric_count, statistics, true);
     int status = write_rows(parser, text, index, header, mapped + header->rows_offset, err);
     if (munmap(mapped, bytes) < 0 || fsync(descriptor) < 0)
         return error_set(err, ERROR_IO, "%s", strerror(errno));

@@ -35,6 +35,7 @@ struct piece {
 struct finding {
     int64_t positive_rows;
     float *minimum, *maximum;
+    double *sum, *square_sum;
     bool failed;
     struct error failure;
 };
@@ -110,6 +111,15 @@ static void widen(float *minimum, float *maximum, const float *low, const float 
     }
 }
 
+static void add_row(struct finding *finding, const float *numeric, int count)
+{
+    widen(finding->minimum, finding->maximum, numeric, numeric, count);
+    for (int i = 0; i < count; i++) {
+        finding->sum[i] += numeric[i];
+        finding->square_sum[i] += (double)numeric[i] * numeric[i];
+    }
+}
+
 /* The first row that starts at or behind `start`. */
 static const char *first_row(const struct row_text *text, const char *start)
 {
@@ -129,7 +139,7 @@ static int walk_piece(const struct row_index *index, struct piece *piece, const 
             return -1;
         if (row_parse(index->parser, index->text, at, numeric, category, &label, &at, err) < 0)
             return -1;
-        widen(finding->minimum, finding->maximum, numeric, numeric, numerics);
+        add_row(finding, numeric, numerics);
         finding->positive_rows += label == 1;
         at = csv_row_start(at, index->text->end);
     }
@@ -139,8 +149,10 @@ static int walk_piece(const struct row_index *index, struct piece *piece, const 
 static void prepare_finding(struct arena *arena, int numerics, struct finding *finding)
 {
     *finding = (struct finding){.minimum = ARENA_ARRAY(arena, float, numerics + 1),
-                                .maximum = ARENA_ARRAY(arena, float, numerics + 1)};
-    if (!finding->minimum || !finding->maximum) {
+                                .maximum = ARENA_ARRAY(arena, float, numerics + 1),
+                                .sum = ARENA_ARRAY(arena, double, numerics + 1),
+                                .square_sum = ARENA_ARRAY(arena, double, numerics + 1)};
+    if (!finding->minimum || !finding->maximum || !finding->sum || !finding->square_sum) {
         finding->failed = true;
         error_set(&finding->failure, ERROR_MEMORY, "no memory for the statistics");
         return;
@@ -196,6 +208,12 @@ static int collect(struct row_index *index, const struct finding *findings,
         if (i == 0) {
             memcpy(statistics->minimum, findings[0].minimum, sizeof(float) * (size_t)numerics);
             memcpy(statistics->maximum, findings[0].maximum, sizeof(float) * (size_t)numerics);
+            memset(statistics->sum, 0, sizeof(double) * (size_t)numerics);
+            memset(statistics->square_sum, 0, sizeof(double) * (size_t)numerics);
+        }
+        for (int n = 0; n < numerics; n++) {
+            statistics->sum[n] += findings[i].sum[n];
+            statistics->square_sum[n] += findings[i].square_sum[n];
         }
         widen(statistics->minimum, statistics->maximum, findings[i].minimum, findings[i].maximum,
               numerics);

@@ -1,5 +1,5 @@
 /* Where the rows of a text lie, found in one parallel pass that also checks every row and keeps
- * the least and greatest numbers: a byte and a half per row, so that a file larger than memory can be
+ * the least and greatest numbers and their sums: a byte and a half per row, so that a file larger than memory can be
  * read in any order. */
 #ifndef DATA_ROW_INDEX_H
 #define DATA_ROW_INDEX_H
@@ -12,7 +12,9 @@ struct row_index;
 
 struct row_statistics {
     int64_t rows, positive_rows; /* with a label of 1 */
-    float *minimum, *maximum;    /* [numeric_count]; the caller's */
+    /* [numeric_count]; the caller's */
+    float *minimum, *maximum;
+    double *sum, *square_sum;
 };
 
 /* Walks through the whole text. Fails with what is wrong with its first bad row, whichever thread

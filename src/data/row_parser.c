@@ -249,7 +249,7 @@ int row_text_find(const struct table_description *description, enum dataset_spli
     struct row_text text = {0};
     const char *path = description->files[split];
     if (!path)
-        return error_set(err, ERROR_USAGE, "the column file names no 'eval' file");
+        return error_set(err, ERROR_IO, "the column file names no 'eval' file");
     const char *slash = strrchr(path, '/');
     char directory[PATH_MAX];
     int length =

@@ -119,9 +119,13 @@ void surveyor_add_sample(struct surveyor *surveyor, const struct survey_sample *
     pthread_mutex_lock(&surveyor->lock);
     int place = survey->sample_count < surveyor->options->samples ? survey->sample_count++
                                                                   : worst_sample(survey);
-    memory_free(survey->samples[place].picture.pixels);
-    survey->samples[place] = *sample;
+    struct survey_sample gone = survey->samples[place];
+    /* Others may have come since surveyor_wants: what is kept must not depend on who was first. */
+    bool worse = gone.picture.pixels && gone.rank <= sample->rank;
+    if (!worse)
+        survey->samples[place] = *sample;
     pthread_mutex_unlock(&surveyor->lock);
+    memory_free(worse ? sample->picture.pixels : gone.picture.pixels);
 }
 
 static int compare_samples(const void *a, const void *b)
@@ -199,6 +203,9 @@ static int visit(struct surveyor *surveyor, struct error *err)
     bool records = strcmp(kind->name, "imagenet") == 0, folders = strcmp(kind->name, "images") == 0;
     if ((records || folders) && !surveyor->path)
         return error_set(err, ERROR_USAGE, "%s needs a directory: %s:DIR", kind->name, kind->name);
+    if ((records || folders) && surveyor->options->examples)
+        return error_set(err, ERROR_USAGE, "of %s everything is looked at: leave --examples out",
+                         kind->name);
     return records   ? survey_records(surveyor, err)
            : folders ? survey_folders(surveyor, err)
                      : survey_fields(surveyor, kind, err);

@@ -1,5 +1,7 @@
 #include "data/table.h"
 
+#include <math.h>
+
 #include <inttypes.h>
 
 #include "base/arena.h"
@@ -30,7 +32,7 @@ struct dataset {
     int64_t count; /* all, or as many as were asked for */
     struct row_statistics statistics[SPLITS];
     bool known[SPLITS];       /* the statistics of a split */
-    float *minimum, *maximum; /* over both; NULL until asked for */
+    struct column_statistics columns; /* NULLs until asked for */
     struct dataset_field fields[FIELD_KINDS];
     int field_kind[FIELD_KINDS];  /* an enum table_field of each field */
     int field_place[FIELD_KINDS]; /* the other way round; -1: the table has no such field */
@@ -67,7 +69,10 @@ static int allocate_statistics(struct dataset *table, struct error *err)
         int count = table->description.numeric_count + 1;
         statistics->minimum = ARENA_ARRAY(table->arena, float, count);
         statistics->maximum = ARENA_ARRAY(table->arena, float, count);
-        if (!statistics->minimum || !statistics->maximum)
+        statistics->sum = ARENA_ARRAY(table->arena, double, count);
+        statistics->square_sum = ARENA_ARRAY(table->arena, double, count);
+        if (!statistics->minimum || !statistics->maximum || !statistics->sum ||
+            !statistics->square_sum)
             return error_set(err, ERROR_MEMORY, "no memory for the statistics");
     }
     return 0;
@@ -299,31 +304,38 @@ static int know_split(struct dataset *table, enum dataset_split split, struct er
     return status;
 }
 
-int table_statistics(struct dataset *table, int field, const float **minimum, const float **maximum,
-                     struct error *err)
+static int combine_statistics(struct dataset *table, struct error *err)
 {
     int numerics = table->description.numeric_count;
+    const struct row_statistics *train = &table->statistics[SPLIT_TRAIN];
+    const struct row_statistics *evaluate = &table->statistics[SPLIT_EVALUATE];
+    float *values = ARENA_ARRAY(table->arena, float, 4 * numerics);
+    if (!values)
+        return error_set(err, ERROR_MEMORY, "no memory for the statistics");
+    if (know_split(table, SPLIT_TRAIN, err) < 0 || know_split(table, SPLIT_EVALUATE, err) < 0)
+        return error_wrap(err, "statistics");
+    float *minimum = values, *maximum = values + numerics;
+    float *mean = values + 2 * numerics, *deviation = values + 3 * numerics;
+    for (int i = 0; i < numerics; i++) {
+        double rows = (double)train->rows, middle = train->sum[i] / rows;
+        double variance = train->square_sum[i] / rows - middle * middle;
+        minimum[i] = fminf(train->minimum[i], evaluate->minimum[i]);
+        maximum[i] = fmaxf(train->maximum[i], evaluate->maximum[i]);
+        mean[i] = (float)middle;
+        deviation[i] = variance > 0 ? (float)sqrt(variance) : 0;
+    }
+    table->columns = (struct column_statistics){minimum, maximum, mean, deviation};
+    return 0;
+}
+
+int table_statistics(struct dataset *table, int field, struct column_statistics *out,
+                     struct error *err)
+{
     if (field < 0 || field >= table->field_count || table->field_kind[field] != TABLE_FIELD_NUMERIC)
         return error_set(err, ERROR_USAGE, "field %d of the table holds no numbers to scale",
                          field);
-    if (!table->minimum) {
-        const struct row_statistics *train = &table->statistics[SPLIT_TRAIN];
-        const struct row_statistics *evaluate = &table->statistics[SPLIT_EVALUATE];
-        float *both = ARENA_ARRAY(table->arena, float, 2 * numerics);
-        if (!both)
-            return error_set(err, ERROR_MEMORY, "no memory for the statistics");
-        if (know_split(table, SPLIT_TRAIN, err) < 0 || know_split(table, SPLIT_EVALUATE, err) < 0)
-            return error_wrap(err, "statistics");
-        for (int i = 0; i < numerics; i++) {
-            both[i] =
-                train->minimum[i] < evaluate->minimum[i] ? train->minimum[i] : evaluate->minimum[i];
-            both[numerics + i] =
-                train->maximum[i] > evaluate->maximum[i] ? train->maximum[i] : evaluate->maximum[i];
-        }
-        table->minimum = both;
-        table->maximum = both + numerics;
-    }
-    *minimum = table->minimum;
-    *maximum = table->maximum;
+    if (!table->columns.minimum && combine_statistics(table, err) < 0)
+        return -1;
+    *out = table->columns;
     return 0;
 }

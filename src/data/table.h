@@ -72,7 +72,7 @@ int table_read(struct dataset *table, int64_t index, uint64_t random, struct ten
 int table_read_rows(struct dataset *table, const int64_t *indices, int count, struct tensor *batch,
                     int first_row, struct error *err);
 /* Over both splits: the other one's file is walked through at the first call. */
-int table_statistics(struct dataset *table, int field, const float **minimum, const float **maximum,
+int table_statistics(struct dataset *table, int field, struct column_statistics *out,
                      struct error *err);
 
 #endif

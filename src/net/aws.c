@@ -262,7 +262,8 @@ static int ask_sts(struct aws_identity *identity, const char *body, size_t bytes
     char regional[128];
     const char *endpoint = setting("AWS_ENDPOINT_URL_STS");
     const char *headers[] = {"Content-Type: application/x-www-form-urlencoded", NULL};
-    snprintf(regional, sizeof regional, "https://sts.%s.amazonaws.com/", identity->region);
+    snprintf(regional, sizeof regional, "https://sts.%s.amazonaws.com%s/", identity->region,
+             strncmp(identity->region, "cn-", 3) == 0 ? ".cn" : "");
     struct http_request request = {.method = "POST",
                                    .url = endpoint ? endpoint : regional,
                                    .headers = headers,

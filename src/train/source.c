@@ -74,8 +74,10 @@ static int write_columns(struct params *params, const char *name, float *values,
 
 /* A column without a single value has no least one: it is taken as 0 and of no range. */
 static int fill_columns(struct params *params, const struct graph *graph, const struct node *node,
-                        const float *least, const float *greatest, struct error *err)
+                        const struct column_statistics *statistics, enum source_scaling scaling,
+                        struct error *err)
 {
+    bool by_range = scaling == SOURCE_SCALE_BY_RANGE;
     const struct value *minimum = graph_value(graph, node->inputs[NORMALIZE_MINIMUM]);
     const struct value *range = graph_value(graph, node->inputs[NORMALIZE_RANGE]);
     int64_t count = shape_count(&minimum->shape);
@@ -83,9 +85,10 @@ static int fill_columns(struct params *params, const struct graph *graph, const 
     if (!values)
         return error_set(err, ERROR_MEMORY, "no memory for the statistics");
     for (int64_t i = 0; i < count; i++) {
-        bool known = isfinite(least[i]) && isfinite(greatest[i]);
-        values[i] = known ? least[i] : 0;
-        values[count + i] = known ? greatest[i] - least[i] : 0;
+        float low = statistics->minimum[i], high = statistics->maximum[i];
+        bool known = isfinite(low) && isfinite(high);
+        values[i] = !known ? 0 : by_range ? low : statistics->mean[i];
+        values[count + i] = !known ? 0 : by_range ? high - low : statistics->deviation[i];
     }
     int status = write_columns(params, minimum->name, values, count, err);
     if (status == 0)
@@ -103,29 +106,30 @@ static int find_field(const struct trainer_data *data, const char *name)
 }
 
 static int fill_node(const struct source *source, const struct graph *graph,
-                     const struct node *node, struct params *params, struct error *err)
+                     const struct node *node, enum source_scaling scaling, struct params *params,
+                     struct error *err)
 {
     const struct value *x = graph_value(graph, node->inputs[NORMALIZE_X]);
     int field = x->kind == VALUE_INPUT ? find_field(&source->trainer, x->name) : -1;
-    const float *least, *greatest;
+    struct column_statistics statistics;
     if (field < 0)
         return 0;
     /* Data of another width is refused when training starts, with both shapes. */
     if (!shape_equal(&source->trainer.fields[field].shape, &x->shape))
         return 0;
-    if (source->kind->statistics(source->dataset, field, &least, &greatest, err) < 0)
+    if (source->kind->statistics(source->dataset, field, &statistics, err) < 0)
         return error_wrap(err, "statistics of %s", x->name);
-    return fill_columns(params, graph, node, least, greatest, err);
+    return fill_columns(params, graph, node, &statistics, scaling, err);
 }
 
 int source_fill_statistics(const struct source *source, const struct graph *graph,
-                           struct params *params, struct error *err)
+                           enum source_scaling scaling, struct params *params, struct error *err)
 {
     if (!source->kind->statistics)
         return 0;
     for (int i = 0; i < graph_node_count(graph); i++) {
         const struct node *node = graph_node_at(graph, i);
-        if (node->op == &op_normalize && fill_node(source, graph, node, params, err) < 0)
+        if (node->op == &op_normalize && fill_node(source, graph, node, scaling, params, err) < 0)
             return -1;
     }
     return 0;

@@ -34,7 +34,12 @@ int source_open(struct source *source, const struct graph *graph, const char *sp
 /* Sets what `normalize` operations on the data's fields subtract and divide by: the least value and
  * the range of each column, over training and evaluation data. For before training; weights that
  * are loaded bring their own. Data without statistics leaves them as they are. */
+enum source_scaling {
+    SOURCE_SCALE_BY_RANGE,     /* least 0, greatest 1, as the original Wide & Deep does */
+    SOURCE_SCALE_BY_DEVIATION, /* mean 0, deviation 1: better where a few numbers are huge */
+};
 int source_fill_statistics(const struct source *source, const struct graph *graph,
+                           enum source_scaling scaling,
                            struct params *params, struct error *err);
 void source_close(struct source *source); /* accepts one that is not open */
 

@@ -143,10 +143,11 @@ TEST(criteo, takes_the_tabs_of_the_contest_and_a_header)
     table_close(header);
 }
 
-TEST(criteo, has_the_range_of_both_files_together)
+TEST(criteo, has_the_range_of_both_files_and_the_mean_of_one)
 {
     const char *path = test_data("criteo");
     float minimum[NUMBERS], maximum[NUMBERS];
+    double sum[NUMBERS] = {0}, square_sum[NUMBERS] = {0}, rows = 0;
     for (int i = 0; i < NUMBERS; i++)
         minimum[i] = INFINITY, maximum[i] = -INFINITY;
     static const char *const files[] = {"criteo/train.csv", "criteo/eval.csv"};
@@ -158,18 +159,26 @@ TEST(criteo, has_the_range_of_both_files_together)
             for (int i = 0; i < NUMBERS; i++) {
                 minimum[i] = fminf(minimum[i], example.numeric[i]);
                 maximum[i] = fmaxf(maximum[i], example.numeric[i]);
+                sum[i] += file == 0 ? example.numeric[i] : 0;
+                square_sum[i] += file == 0 ? (double)example.numeric[i] * example.numeric[i] : 0;
             }
+            rows += file == 0;
         }
         memory_free(text);
     }
     for (int split = 0; split < 2; split++) {
         struct dataset *dataset = open_split("criteo", path, (enum dataset_split)split, false);
-        const float *low, *high;
+        struct column_statistics found;
         struct error err = {0};
-        ASSERT_OK(table_statistics(dataset, 0, &low, &high, &err), err);
-        ASSERT_BYTES(low, minimum, sizeof minimum);
-        ASSERT_BYTES(high, maximum, sizeof maximum);
-        ASSERT_FAILS(table_statistics(dataset, 1, &low, &high, &err), err, ERROR_USAGE, "field 1");
+        ASSERT_OK(table_statistics(dataset, 0, &found, &err), err);
+        ASSERT_BYTES(found.minimum, minimum, sizeof minimum);
+        ASSERT_BYTES(found.maximum, maximum, sizeof maximum);
+        for (int i = 0; i < NUMBERS; i++) {
+            double middle = sum[i] / rows;
+            ASSERT_NEAR(found.mean[i], middle, 1e-6, 1e-3);
+            ASSERT_NEAR(found.deviation[i], sqrt(square_sum[i] / rows - middle * middle), 1e-5, 1e-3);
+        }
+        ASSERT_FAILS(table_statistics(dataset, 1, &found, &err), err, ERROR_USAGE, "field 1");
         table_close(dataset);
     }
 }
@@ -202,16 +211,18 @@ TEST(criteo, gives_the_same_batches_for_any_number_of_threads_and_from_the_cache
     uint64_t expected = hash_of_epoch(plain, 0);
     ASSERT_TRUE(hash_of_epoch(plain, 1) == expected);
     ASSERT_TRUE(hash_of_epoch(plain, 3) == expected);
-    const float *low, *high, *cached_low, *cached_high;
+    struct column_statistics read, cached_ones;
     struct error err = {0};
-    ASSERT_OK(table_statistics(plain, 0, &low, &high, &err), err);
+    ASSERT_OK(table_statistics(plain, 0, &read, &err), err);
     for (int run = 0; run < 2; run++) { /* written, then found */
         struct dataset *cached = open_split("criteo", path, SPLIT_TRAIN, true);
         ASSERT_INT(access(test_path("cached/.train.csv.rows"), F_OK), ==, 0);
         ASSERT_TRUE(hash_of_epoch(cached, 2) == expected);
-        ASSERT_OK(table_statistics(cached, 0, &cached_low, &cached_high, &err), err);
-        ASSERT_BYTES(cached_low, low, sizeof(float) * NUMBERS);
-        ASSERT_BYTES(cached_high, high, sizeof(float) * NUMBERS);
+        ASSERT_OK(table_statistics(cached, 0, &cached_ones, &err), err);
+        ASSERT_BYTES(cached_ones.minimum, read.minimum, sizeof(float) * NUMBERS);
+        ASSERT_BYTES(cached_ones.maximum, read.maximum, sizeof(float) * NUMBERS);
+        ASSERT_BYTES(cached_ones.mean, read.mean, sizeof(float) * NUMBERS);
+        ASSERT_BYTES(cached_ones.deviation, read.deviation, sizeof(float) * NUMBERS);
         table_close(cached);
     }
     table_close(plain);
@@ -464,9 +475,10 @@ TEST(table, reads_any_text_as_its_columns_say)
     read_table(dataset, 2, numeric, &category, &label);
     ASSERT_NUMBER(numeric[0], ==, 10);
     ASSERT_TRUE((uint64_t)category == fingerprint64("a, \"b\"", 6));
-    const float *low, *high;
+    struct column_statistics columns;
     struct error err = {0};
-    ASSERT_OK(table_statistics(dataset, 0, &low, &high, &err), err);
+    ASSERT_OK(table_statistics(dataset, 0, &columns, &err), err);
+    const float *low = columns.minimum, *high = columns.maximum;
     ASSERT_NUMBER(high[0], ==, 39);
     ASSERT_NEAR(low[1], -log(8), 1e-6, 1);
     table_close(dataset);
@@ -557,9 +569,10 @@ TEST(table, reads_the_adult_census_as_it_comes)
     ASSERT_NUMBER(numeric[0], ==, 39);
     ASSERT_NEAR(numeric[2], log1p(2174), 1e-6, 1);
     ASSERT_TRUE((uint64_t)category[0] == fingerprint64("State-gov", 9));
-    const float *low, *high;
+    struct column_statistics found;
     struct error err = {0};
-    ASSERT_OK(table_statistics(dataset, 0, &low, &high, &err), err);
+    ASSERT_OK(table_statistics(dataset, 0, &found, &err), err);
+    const float *low = found.minimum, *high = found.maximum;
     ASSERT_NUMBER(low[0], ==, 17);
     ASSERT_NUMBER(high[0], ==, 90);
     table_close(dataset);
