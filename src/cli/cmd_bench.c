@@ -39,6 +39,7 @@ static const struct option options[] = {
     SESSION_READING_OPTIONS(bench_settings),
     OPTION_SECTION("Network"),
     SESSION_NETWORK_OPTIONS(bench_settings),
+    SESSION_SCALING_OPTION(bench_settings),
     OPTION_SECTION("Optimizer"),
     RULE_OPTIONS(bench_settings),
     OPTION_SECTION("Running"),

@@ -47,6 +47,7 @@ static const struct option options[] = {
     SESSION_READING_OPTIONS(train_settings),
     OPTION_SECTION("Network"),
     SESSION_NETWORK_OPTIONS(train_settings),
+    SESSION_SCALING_OPTION(train_settings),
     OPTION_NUMBER(train_settings, common.label_smoothing, "label-smoothing", .min = 0, .max = 1,
                   .initial_note = "the model's",
                   .help = "part of each label spread over all classes"),

@@ -57,6 +57,9 @@ struct dataset_kind {
      * count. Returns how many were read: fewer than `count` when the next one failed. */
     int (*read_rows)(struct dataset *dataset, const int64_t *indices, int count,
                      struct tensor *batch, int first_row, struct error *err);
+    /* NULL, or a hint that this example will be read soon, so that a distant store can send it
+     * meanwhile. Does not wait. Called from several threads at once. */
+    void (*expect)(struct dataset *dataset, int64_t index);
     /* NULL, or what is known of each column of a float field [N, columns]. May take a pass over
      * the data. For one thread at a time. */
     int (*statistics)(struct dataset *dataset, int field, struct column_statistics *out,

@@ -195,10 +195,27 @@ static int read_several(const struct loader *loader, struct slot *slot, int row,
                                    &ignored);
 }
 
+/* The rows that will be read when this chunk and those of the other threads are done; the batch may
+ * be the next one. */
+static void expect_ahead(const struct loader *loader, struct chunk chunk)
+{
+    int distance = loader->chunk_rows * (loader->options.threads + 1);
+    for (int i = 0; i < chunk.count; i++) {
+        struct loader_position position = chunk.slot->position;
+        int row = chunk.first + i + distance;
+        for (; row >= loader->options.batch; row -= loader->options.batch)
+            position = following(loader, position);
+        if (row < rows_in_step(loader, position.step))
+            loader->kind->expect(loader->dataset, example_index(loader, position, row));
+    }
+}
+
 /* Up to the first row that fails. */
 static void read_chunk(struct loader *loader, struct chunk chunk, struct outcome *out)
 {
     int end = chunk.first + chunk.count;
+    if (loader->kind->expect)
+        expect_ahead(loader, chunk);
     *out = (struct outcome){.failed_row = -1};
     for (int row = chunk.first; row < end;) {
         int came = read_several(loader, chunk.slot, row, end - row);

@@ -156,6 +156,11 @@ static int imagenet_read(struct dataset *dataset, int64_t index, uint64_t random
     return status;
 }
 
+static void imagenet_expect(struct dataset *dataset, int64_t index)
+{
+    shards_expect(dataset->shards, index);
+}
+
 const struct dataset_kind dataset_imagenet = {
     .name = "imagenet",
     .summary = "imagenet:DIR: TFRecord shards train-*-of-* and validation-*-of-*, packed or not",
@@ -163,5 +168,6 @@ const struct dataset_kind dataset_imagenet = {
     .count = imagenet_count,
     .fields = imagenet_fields,
     .read = imagenet_read,
+    .expect = imagenet_expect,
     .close = imagenet_close,
 };

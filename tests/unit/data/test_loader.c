@@ -14,6 +14,7 @@ struct dataset {
     int64_t bad[4]; /* single ones, in ascending order, 0: no more */
     bool slow;      /* some examples take longer than others */
     atomic_llong reads;
+    atomic_uchar expected[64]; /* how often each example was announced */
 };
 
 static int64_t echo_count(const struct dataset *dataset)
@@ -49,8 +50,18 @@ static int echo_read(struct dataset *dataset, int64_t index, uint64_t random, st
     return 0;
 }
 
+static void echo_expect(struct dataset *dataset, int64_t index)
+{
+    if (index < 64)
+        atomic_fetch_add(&dataset->expected[index], 1);
+}
+
 static const struct dataset_kind echo = {
-    .name = "echo", .count = echo_count, .fields = echo_fields, .read = echo_read};
+    .name = "echo",
+    .count = echo_count,
+    .fields = echo_fields,
+    .read = echo_read,
+    .expect = echo_expect};
 
 static struct loader *open_loader(struct dataset *dataset, struct loader_options options)
 {
@@ -295,6 +306,19 @@ TEST(loader, reads_no_further_ahead_than_it_was_told)
     nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
     ASSERT_INT(atomic_load(&dataset.reads), <=, 30);
     loader_destroy(loader);
+}
+
+TEST(loader, announces_examples_before_it_reads_them)
+{
+    struct dataset dataset = {.count = 60, .broken = -1};
+    struct loader *loader = open_loader(
+        &dataset, (struct loader_options){.batch = 8, .threads = 1, .single_pass = true});
+    while (next_batch(loader)->rows > 0)
+        ;
+    loader_destroy(loader);
+    /* Chunks of 2 rows, 2 of them ahead: only the first 4 come unannounced. */
+    for (int i = 0; i < 60; i++)
+        ASSERT_INT(atomic_load(&dataset.expected[i]), ==, i < 4 ? 0 : 1);
 }
 
 TEST(loader, lets_the_next_good_example_stand_in_for_a_bad_one)
