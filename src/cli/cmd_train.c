@@ -155,6 +155,13 @@ static int open_data(struct job *job, struct error *err)
     if (session_open_data(&job->session, &settings->common, settings->common.data, SPLIT_TRAIN,
                           &job->train, err) < 0)
         return -1;
+    const struct source *source = &job->train.source;
+    if (!settings->eval_data && wants_evaluation(job) && source->kind->undivided &&
+        source->kind->undivided(source->dataset))
+        return error_set(err, ERROR_USAGE,
+                         "%s has no part of its own for evaluation: give --eval-data=SPEC, or "
+                         "--eval-data=none",
+                         job->train.spec);
     const char *spec = settings->eval_data ? settings->eval_data : settings->common.data;
     if (wants_evaluation(job) && session_open_data(&job->session, &settings->common, spec,
                                                    SPLIT_EVALUATE, &job->validation, err) < 0)

@@ -57,6 +57,8 @@ struct dataset_kind {
      * count. Returns how many were read: fewer than `count` when the next one failed. */
     int (*read_rows)(struct dataset *dataset, const int64_t *indices, int count,
                      struct tensor *batch, int first_row, struct error *err);
+    /* NULL, or whether both splits are the same examples, for want of a division. */
+    bool (*undivided)(const struct dataset *dataset);
     /* NULL, or a hint that this example will be read soon, so that a distant store can send it
      * meanwhile. Does not wait. Called from several threads at once. */
     void (*expect)(struct dataset *dataset, int64_t index);

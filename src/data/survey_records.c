@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "data/shard_names.h"
 #include "data/storage.h"
 #include "data/survey_internal.h"
 #include "wire/example.h"
@@ -212,6 +213,41 @@ static bool is_shard(const char *path, enum dataset_split *split)
     return *split == SPLIT_TRAIN || strncmp(name, "validation-", 11) == 0;
 }
 
+static bool has_split(const struct storage *storage, enum dataset_split split)
+{
+    const struct storage_file *files;
+    int count = storage_files(storage, &files);
+    enum dataset_split found;
+    for (int i = 0; i < count; i++)
+        if (is_shard(files[i].name, &found) && found == split)
+            return true;
+    return false;
+}
+
+/* Those that training would read, so that a missing one is missed here, too. */
+static int find_split(struct records *records, enum dataset_split split, int64_t *bytes,
+                      struct error *err)
+{
+    const struct storage_file *files;
+    storage_files(records->storage, &files);
+    int *numbers;
+    int count = shard_names_find(records->storage, split == SPLIT_TRAIN ? "train" : "validation",
+                                 &numbers, err);
+    if (count < 0)
+        return -1;
+    struct survey_split *found = &records->surveyor->survey->splits[split];
+    found->there = true;
+    for (int i = 0; i < count; i++) {
+        uint64_t file_bytes = files[numbers[i]].bytes;
+        found->files++;
+        found->bytes += file_bytes;
+        *bytes += (int64_t)file_bytes;
+        records->shards[records->shard_count++] = (struct shard){numbers[i], split};
+    }
+    memory_free(numbers);
+    return 0;
+}
+
 static int find_shards(struct records *records, int64_t *bytes, struct error *err)
 {
     const struct storage_file *files;
@@ -219,17 +255,10 @@ static int find_shards(struct records *records, int64_t *bytes, struct error *er
     records->shards = memory_allocate((size_t)(count + 1) * sizeof *records->shards);
     if (!records->shards)
         return error_set(err, ERROR_MEMORY, "no memory for the list of shards");
-    for (int i = 0; i < count; i++) {
-        enum dataset_split split;
-        if (!is_shard(files[i].name, &split))
-            continue;
-        struct survey_split *found = &records->surveyor->survey->splits[split];
-        found->there = true;
-        found->files++;
-        found->bytes += files[i].bytes;
-        *bytes += (int64_t)files[i].bytes;
-        records->shards[records->shard_count++] = (struct shard){i, split};
-    }
+    for (int split = 0; split < 2; split++)
+        if (has_split(records->storage, (enum dataset_split)split) &&
+            find_split(records, (enum dataset_split)split, bytes, err) < 0)
+            return -1;
     if (records->shard_count == 0)
         return error_set(err, ERROR_IO, "%s holds no shards (train-*-of-*, validation-*-of-*)",
                          records->surveyor->path);

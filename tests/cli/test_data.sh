@@ -89,6 +89,10 @@ cp "$work/shards/train-00001-of-00003" "$work/before"
 run 0 data convert "$work/folders" "$work/shards" --train-shards 3
 mentions out "which were there already"
 cmp -s "$work/before" "$work/shards/train-00001-of-00003" || fail "a shard was written twice"
+mv "$work/shards/train-00001-of-00003" "$work/kept"
+run 1 data verify "imagenet:$work/shards"
+mentions err "train-00001-of-00003"
+mv "$work/kept" "$work/shards/train-00001-of-00003"
 run 2 data convert "$work/folders" "$work/shards" --train-shards 3 --resize 32
 mentions err "resize was 0, now 32"
 run 0 data convert "$work/folders" "$work/small" --resize 32 --packing gzip
@@ -109,6 +113,10 @@ rm "$work/folders/train/n00000001/text.jpg"
 for data in "imagenet:$work/shards" "images:$work/folders" "imagenet:$work/small"; do
     run 0 train resnet50 --data "$data" --classes 3 --image-size 32 --batch-size 4 --steps 2
 done
+run 2 train resnet50 --data "images:$work/folders/train" --classes 3 --image-size 32 --batch-size 4
+mentions err "no part of its own for evaluation"
+run 0 train resnet50 --data "images:$work/folders/train" --classes 3 --image-size 32 \
+    --batch-size 4 --steps 1 --eval-data none
 run 2 train resnet50 --data "images:$work/folders" --classes 2 --image-size 32 --batch-size 4 \
     --steps 1
 mentions err "--classes 3"

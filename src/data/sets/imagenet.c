@@ -2,7 +2,8 @@
  *
  * Labels in the files count from 1. A network of 1001 classes, the usual number, takes them as
  * they are and has class 0 for "background"; a network of any other number K has classes 0 .. K-1
- * for the labels 1 .. K. A label that does not fit is refused when its record is read. */
+ * for the labels 1 .. K. A label that does not fit is refused when its record is read; that is no
+ * damage, so --skip-bad-records does not pass over it. */
 #include <inttypes.h>
 #include <limits.h>
 
@@ -113,7 +114,7 @@ static int take_label(const struct feature *feature, int classes, int32_t *out, 
         return error_set(err, ERROR_FORMAT, "has no integer image/class/label");
     int64_t first = classes == USUAL_CLASSES ? 0 : 1, last = first + classes - 1;
     if (label < first || label > last)
-        return error_set(err, ERROR_FORMAT,
+        return error_set(err, ERROR_USAGE,
                          "label %" PRId64 " does not fit: a network of %d classes takes %" PRId64
                          " to %" PRId64 "; is --classes right?",
                          label, classes, first, last);

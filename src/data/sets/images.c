@@ -176,6 +176,11 @@ static int images_read(struct dataset *dataset, int64_t index, uint64_t random,
     return status;
 }
 
+static bool images_undivided(const struct dataset *dataset)
+{
+    return !dataset->gathering->split;
+}
+
 const struct dataset_kind dataset_images = {
     .name = "images",
     .summary = "images:DIR: class folders of JPEG or PNG, in train/ and val/ or without",
@@ -183,5 +188,6 @@ const struct dataset_kind dataset_images = {
     .count = images_count,
     .fields = images_fields,
     .read = images_read,
+    .undivided = images_undivided,
     .close = images_close,
 };

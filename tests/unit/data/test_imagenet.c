@@ -110,7 +110,7 @@ TEST(imagenet, a_label_that_does_not_fit_is_refused_with_its_place)
     struct dataset *dataset = open_set(linked_set(), SPLIT_TRAIN, 10);
     struct row row;
     struct error err;
-    ASSERT_FAILS(read_row(dataset, 61, 0, &row, &err), err, ERROR_FORMAT,
+    ASSERT_FAILS(read_row(dataset, 61, 0, &row, &err), err, ERROR_USAGE,
                  "train-00001-of-00002: record 1 at offset ");
     ASSERT_CONTAINS(err.message, "does not fit: a network of 10 classes takes 1 to 10");
     imagenet()->close(dataset);
