@@ -265,7 +265,8 @@ static int make(struct job *job, struct error *err)
     int64_t warmup = job->total_steps / 2 < WARMUP_STEPS ? job->total_steps / 2 : WARMUP_STEPS;
     if (make_plans(job, err) < 0 ||
         params_initialize(job->params, (uint64_t)job->settings->common.seed, err) < 0 ||
-        session_fill_statistics(&job->session, &job->settings->common, &job->train, job->params, err) < 0 ||
+        session_fill_statistics(&job->session, &job->settings->common, &job->train, job->params,
+                                err) < 0 ||
         updater_create(job->params, job->rule.groups, job->rule.group_count, job->session.threads,
                        &job->updater, err) < 0 ||
         comm_open(&job->comm, err) < 0 ||

@@ -50,10 +50,10 @@ struct session_settings {
                       .help = "part of each hidden layer that is left out in training")
 /* Not for eval: weights bring the numbers they were trained with. */
 #define SESSION_SCALING_OPTION(settings)                                                           \
-    OPTION_CHOICE(settings, common.scaling, "scaling", .choices = session_scalings,                \
-                  .initial = "range",                                                              \
-                  .help = "of numeric columns: least 0 and greatest 1, or mean 0 and deviation 1; " \
-                          "the numbers are kept with the weights")
+    OPTION_CHOICE(                                                                                 \
+        settings, common.scaling, "scaling", .choices = session_scalings, .initial = "range",      \
+        .help = "of numeric columns: least 0 and greatest 1, or mean 0 and deviation 1; "          \
+                "the numbers are kept with the weights")
 #define SESSION_BATCH_OPTION(settings)                                                             \
     OPTION_INT(settings, common.batch, "batch-size", .letter = 'b', .initial = "32",               \
                OPTION_AT_LEAST(1), .help = "examples computed together")

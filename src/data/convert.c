@@ -10,6 +10,7 @@
 #include "base/strbuf.h"
 #include "data/annotations.h"
 #include "data/destination.h"
+#include "data/fingerprint.h"
 #include "data/gather.h"
 #include "data/picture_record.h"
 #include "data/pictures.h"
@@ -111,7 +112,7 @@ static uint64_t fingerprint(const struct conversion *conversion)
             key = random_key_text(random_key(key, picture->bytes), picture->name);
             key = random_key(key, (uint64_t)picture->label);
             for (int n = boxes_find(conversion->boxes, picture->name, &box); n > 0; n--, box++)
-                key = random_key(key, (uint64_t)(box->xmin * 1e6f + box->ymax * 1e9f));
+                key = random_key(key, fingerprint64((const char *)box, sizeof *box));
         }
     }
     return key;

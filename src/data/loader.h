@@ -13,10 +13,10 @@
 struct loader;
 
 struct loader_options {
-    int batch;         /* rows this shard gets per step */
-    int shard, shards; /* 0 of 1 when alone */
-    int threads;       /* 0: read in loader_next itself */
-    int prefetch;      /* batches ready ahead; 0: a sensible number... */
+    int batch;             /* rows this shard gets per step */
+    int shard, shards;     /* 0 of 1 when alone */
+    int threads;           /* 0: read in loader_next itself */
+    int prefetch;          /* batches ready ahead; 0: a sensible number... */
     size_t prefetch_bytes; /* ...whose memory stays below this, but for one; 0: no limit */
     uint64_t seed;
     /* Examples that cannot be decoded (ERROR_FORMAT) are left out, up to this many different ones;

@@ -31,7 +31,7 @@ struct dataset {
     struct row_cache *cache;
     int64_t count; /* all, or as many as were asked for */
     struct row_statistics statistics[SPLITS];
-    bool known[SPLITS];       /* the statistics of a split */
+    bool known[SPLITS];               /* the statistics of a split */
     struct column_statistics columns; /* NULLs until asked for */
     struct dataset_field fields[FIELD_KINDS];
     int field_kind[FIELD_KINDS];  /* an enum table_field of each field */

@@ -4,9 +4,9 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/threads.h"
 #include "exec/known_ops.h"
 #include "exec/params.h"
-#include "base/threads.h"
 #include "graph/graph.h"
 #include "train/feed.h"
 

@@ -39,8 +39,7 @@ enum source_scaling {
     SOURCE_SCALE_BY_DEVIATION, /* mean 0, deviation 1: better where a few numbers are huge */
 };
 int source_fill_statistics(const struct source *source, const struct graph *graph,
-                           enum source_scaling scaling,
-                           struct params *params, struct error *err);
+                           enum source_scaling scaling, struct params *params, struct error *err);
 void source_close(struct source *source); /* accepts one that is not open */
 
 #endif

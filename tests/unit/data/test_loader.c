@@ -56,12 +56,11 @@ static void echo_expect(struct dataset *dataset, int64_t index)
         atomic_fetch_add(&dataset->expected[index], 1);
 }
 
-static const struct dataset_kind echo = {
-    .name = "echo",
-    .count = echo_count,
-    .fields = echo_fields,
-    .read = echo_read,
-    .expect = echo_expect};
+static const struct dataset_kind echo = {.name = "echo",
+                                         .count = echo_count,
+                                         .fields = echo_fields,
+                                         .read = echo_read,
+                                         .expect = echo_expect};
 
 static struct loader *open_loader(struct dataset *dataset, struct loader_options options)
 {

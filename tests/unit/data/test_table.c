@@ -176,7 +176,8 @@ TEST(criteo, has_the_range_of_both_files_and_the_mean_of_one)
         for (int i = 0; i < NUMBERS; i++) {
             double middle = sum[i] / rows;
             ASSERT_NEAR(found.mean[i], middle, 1e-6, 1e-3);
-            ASSERT_NEAR(found.deviation[i], sqrt(square_sum[i] / rows - middle * middle), 1e-5, 1e-3);
+            ASSERT_NEAR(found.deviation[i], sqrt(square_sum[i] / rows - middle * middle), 1e-5,
+                        1e-3);
         }
         ASSERT_FAILS(table_statistics(dataset, 1, &found, &err), err, ERROR_USAGE, "field 1");
         table_close(dataset);
