@@ -111,8 +111,10 @@ static uint64_t fingerprint(const struct conversion *conversion)
             const struct box *box;
             key = random_key_text(random_key(key, picture->bytes), picture->name);
             key = random_key(key, (uint64_t)picture->label);
-            for (int n = boxes_find(conversion->boxes, picture->name, &box); n > 0; n--, box++)
-                key = random_key(key, fingerprint64((const char *)box, sizeof *box));
+            for (int n = boxes_find(conversion->boxes, picture->name, &box); n > 0; n--, box++) {
+                const float corners[] = {box->xmin, box->ymin, box->xmax, box->ymax};
+                key = random_key(key, fingerprint64((const char *)corners, sizeof corners));
+            }
         }
     }
     return key;

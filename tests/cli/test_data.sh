@@ -99,6 +99,13 @@ run 0 data convert "$work/folders" "$work/small" --resize 32 --packing gzip
 run 0 data verify "imagenet:$work/small"
 mentions out "32 examples are fine"
 run 0 data verify "images:$work/folders"
+picture=$(basename "$(find "$work/folders/train" -name '*.jpg' | sort | head -n 1)")
+echo "$picture,0.1,0.2,0.5,0.9" >"$work/boxes.csv"
+run 0 data convert "$work/folders" "$work/boxed" --boxes "$work/boxes.csv"
+run 0 data convert "$work/folders" "$work/boxed" --boxes "$work/boxes.csv"
+mentions out "which were there already"
+echo "$picture,0.1,0.3,0.5,0.9" >"$work/boxes.csv"
+run 2 data convert "$work/folders" "$work/boxed" --boxes "$work/boxes.csv"
 run 2 data convert "$work/folders"
 run 1 data convert "$work/nowhere" "$work/x"
 [ ! -e "$work/x" ] || fail "a conversion without a source made its target"
