@@ -241,6 +241,30 @@ static int label_validation(struct finds *finds, const struct gather_settings *s
     return 0;
 }
 
+/* ILSVRC2012_img_train.tar, ILSVRC2012_img_val.tar and the like; beside them lie archives that are
+ * not wanted (test, task 3, somebody's backup). */
+static bool is_wanted_archive(const char *path)
+{
+    static const char *const endings[] = {"train.tar", "val.tar", "validation.tar"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (ends_with(path, endings[i]))
+            return true;
+    return false;
+}
+
+static int check_classes(const struct finds *finds, struct error *err)
+{
+    for (int64_t i = 0; i < finds->count; i++) {
+        const struct found *found = &finds->items[i];
+        if (found->split == SPLIT_TRAIN && (!*found->class_name || !strcmp(found->class_name, ".")))
+            return error_set(err, ERROR_FORMAT,
+                             "%s: a training picture outside of any class; an archive of training "
+                             "pictures holds one folder or one .tar for each class",
+                             found->picture.name);
+    }
+    return 0;
+}
+
 static int find_in_archives(struct gathering *gathering, const struct gather_settings *settings,
                             const char *only, struct finds *finds, struct error *err)
 {
@@ -249,7 +273,7 @@ static int find_in_archives(struct gathering *gathering, const struct gather_set
     gathering->split = true;
     for (int i = 0; i < count; i++) {
         const char *name = base_name(files[i].name);
-        if (!ends_with(name, ".tar") || (only && strcmp(files[i].name, only) != 0))
+        if (only ? strcmp(files[i].name, only) != 0 : !is_wanted_archive(name))
             continue;
         struct archive archive = {.file = i,
                                   .split = strcasestr(name, "val") ? SPLIT_EVALUATE : SPLIT_TRAIN};
@@ -258,7 +282,7 @@ static int find_in_archives(struct gathering *gathering, const struct gather_set
             find_in_archive(gathering, &archive, bytes, files[i].bytes, finds, err) < 0)
             return -1;
     }
-    return label_validation(finds, settings, err);
+    return check_classes(finds, err) < 0 ? -1 : label_validation(finds, settings, err);
 }
 
 /* --- classes get numbers -------------------------------------------------------------------- */
@@ -381,7 +405,7 @@ static bool has_archives(const struct storage *storage)
     const struct storage_file *files;
     int count = storage_files(storage, &files);
     for (int i = 0; i < count; i++)
-        if (ends_with(files[i].name, ".tar"))
+        if (is_wanted_archive(files[i].name))
             return true;
     return false;
 }

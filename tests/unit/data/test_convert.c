@@ -336,6 +336,11 @@ static void write_archives(const char *directory)
     ASSERT_OK(file_write_atomic(test_path("tars/ILSVRC2012_img_train.tar"), outer.text,
                                 outer.length, &err),
               err);
+    /* What lies beside them is not for us. */
+    ASSERT_OK(file_write_atomic(test_path("tars/ILSVRC2012_img_train_t3.tar"), outer.text,
+                                outer.length, &err),
+              err);
+    ASSERT_OK(file_write_atomic(test_path("tars/backup.tar"), "no archive", 10, &err), err);
     ASSERT_OK(file_write_atomic(test_path("tars/ILSVRC2012_img_val.tar"), validation.text,
                                 validation.length, &err),
               err);
