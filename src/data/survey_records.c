@@ -1,7 +1,6 @@
 /* TFRecord shards: every record, also those behind a damaged one. */
 #include <inttypes.h>
 #include <limits.h>
-#include <zlib.h>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -10,8 +9,10 @@
 #include "data/survey_internal.h"
 #include "wire/example.h"
 #include "wire/tfrecord.h"
+#include "wire/unpack.h"
 
-enum { ANY_HEADER = 15 + 32, /* zlib's or gzip's */ UNPACK_STEP = 1 << 20 };
+enum { UNPACK_STEP = 1 << 20 };
+static const size_t UNPACK_LIMIT = (size_t)4 << 30; /* a packed shard is looked at in memory */
 
 /* One shard: which file, and of which split. */
 struct shard {
@@ -123,15 +124,57 @@ struct unpacked {
     size_t count, capacity;
 };
 
-static bool grow(struct unpacked *unpacked)
+/* The packed file, piece by piece. */
+struct packed {
+    const uint8_t *bytes;
+    size_t count, given;
+};
+
+static int give_packed(void *context, const uint8_t **bytes, size_t *count, struct error *err)
 {
-    size_t capacity = unpacked->capacity ? 2 * unpacked->capacity : 4 * UNPACK_STEP;
-    uint8_t *larger = memory_resize(unpacked->bytes, capacity);
-    if (!larger)
-        return false;
-    unpacked->bytes = larger;
-    unpacked->capacity = capacity;
-    return true;
+    struct packed *packed = context;
+    size_t left = packed->count - packed->given;
+    (void)err;
+    *bytes = packed->bytes + packed->given;
+    *count = left < UNPACK_STEP ? left : UNPACK_STEP;
+    packed->given += *count;
+    return 0;
+}
+
+static int append(struct unpacked *unpacked, const uint8_t *bytes, size_t count, struct error *err)
+{
+    if (unpacked->count + count > UNPACK_LIMIT)
+        return error_set(err, ERROR_MEMORY, "it unpacks to more than %zu GiB; unpack it first",
+                         UNPACK_LIMIT >> 30);
+    if (unpacked->count + count > unpacked->capacity) {
+        size_t capacity = 2 * (unpacked->count + count);
+        uint8_t *larger = memory_resize(unpacked->bytes, capacity);
+        if (!larger)
+            return error_set(err, ERROR_MEMORY, "no memory to unpack it");
+        unpacked->bytes = larger;
+        unpacked->capacity = capacity;
+    }
+    memcpy(unpacked->bytes + unpacked->count, bytes, count);
+    unpacked->count += count;
+    return 0;
+}
+
+static int unpack_all(const char *name, struct packed *packed, struct unpacked *out,
+                      struct error *err)
+{
+    struct unpacker *unpacker;
+    const uint8_t *bytes;
+    size_t count = 1;
+    if (unpacker_create(name, give_packed, packed, &unpacker, err) < 0)
+        return -1;
+    int status = 0;
+    while (status == 0 && count > 0) {
+        status = unpacker_next(unpacker, &bytes, &count, err);
+        if (status == 0 && count > 0)
+            status = append(out, bytes, count, err);
+    }
+    unpacker_destroy(unpacker);
+    return status;
 }
 
 /* As much as can be unpacked, which on damage is less than all: then a problem is noted, and the
@@ -139,37 +182,10 @@ static bool grow(struct unpacked *unpacked)
 static void unpack(struct surveyor *surveyor, const char *name, const uint8_t *bytes, size_t count,
                    struct unpacked *out)
 {
-    z_stream stream = {.next_in = (Bytef *)bytes};
-    size_t taken = 0;
-    int code = inflateInit2(&stream, ANY_HEADER);
-    while (code == Z_OK || code == Z_BUF_ERROR) {
-        if (out->count == out->capacity && !grow(out)) {
-            code = Z_MEM_ERROR;
-            break;
-        }
-        size_t left = count - taken, room = out->capacity - out->count;
-        uInt in = left < UNPACK_STEP ? (uInt)left : UNPACK_STEP;
-        uInt space = room < UNPACK_STEP ? (uInt)room : UNPACK_STEP;
-        stream.avail_in = in;
-        stream.avail_out = space;
-        stream.next_out = out->bytes + out->count;
-        code = inflate(&stream, Z_NO_FLUSH);
-        taken += in - stream.avail_in;
-        out->count += space - stream.avail_out;
-        if (code == Z_STREAM_END && taken < count)
-            code = inflateReset(&stream); /* another member follows */
-        if (code == Z_BUF_ERROR && taken == count && stream.avail_out > 0)
-            break;
-    }
-    char message[160];
-    if (code != Z_STREAM_END) {
-        snprintf(message, sizeof message, "packed data damaged near its byte %zu: %s", taken,
-                 code == Z_MEM_ERROR ? "no memory to unpack it"
-                 : stream.msg        ? stream.msg
-                                     : "it ends too early");
-        surveyor_add_problem(surveyor, name, (int64_t)taken, message);
-    }
-    inflateEnd(&stream);
+    struct packed packed = {bytes, count, 0};
+    struct error failure = {0};
+    if (unpack_all(name, &packed, out, &failure) < 0)
+        surveyor_add_problem(surveyor, name, (int64_t)packed.given, failure.message);
 }
 
 static int visit_shard(void *context, int64_t job, struct work_counts *counts, struct error *err)
