@@ -69,7 +69,9 @@ static void read_table(const struct row_parser *parser, struct row_text *text)
 {
     struct error err = {0};
     float minimum[3], maximum[3];
-    struct row_statistics statistics = {.minimum = minimum, .maximum = maximum};
+    double sum[3], square_sum[3];
+    struct row_statistics statistics = {
+        .minimum = minimum, .maximum = maximum, .sum = sum, .square_sum = square_sum};
     struct row_index *index;
     if (row_text_look(parser, SPLIT_TRAIN, text, &err) < 0 ||
         row_index_create(parser, text, &statistics, &index, &err) < 0) {
