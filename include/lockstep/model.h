@@ -209,7 +209,9 @@ struct model {
     const char *dataset; /* default for --data */
     const char *recipe;  /* default optimizer, schedule and batch, as flags of `train` */
     void (*build)(struct graph *graph, const struct model_args *args);
-    struct model_args defaults; /* last: it may grow */
+    /* 0 where the network has no such thing: its option is then refused, not ignored. Last: it may
+     * grow. */
+    struct model_args defaults;
 };
 
 #ifdef __cplusplus

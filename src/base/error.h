@@ -6,6 +6,7 @@ enum error_code {
     ERROR_NONE,
     ERROR_USAGE, /* the user's words: exit status 2 */
     ERROR_IO,
+    ERROR_ABSENT, /* that part of the data does not exist; nothing is wrong with the rest */
     ERROR_FORMAT, /* a file or message is not what it should be */
     ERROR_MEMORY,
     ERROR_PEER,

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdbool.h>
+#include <strings.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -219,6 +220,12 @@ void file_unmap(char *bytes, size_t count)
 {
     if (bytes)
         munmap(bytes, count);
+}
+
+bool file_name_ends(const char *name, const char *ending)
+{
+    size_t length = strlen(name), ending_length = strlen(ending);
+    return length >= ending_length && strcasecmp(name + length - ending_length, ending) == 0;
 }
 
 int directory_make(const char *path, struct error *err)

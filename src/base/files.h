@@ -3,6 +3,7 @@
 #define BASE_FILES_H
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 struct error;
@@ -29,6 +30,9 @@ void file_draft_drop(struct file_draft *draft);                     /* accepts a
  * is no regular file, is refused. */
 int file_map(const char *path, char **out, size_t *bytes, struct error *err);
 void file_unmap(char *bytes, size_t count); /* accepts NULL */
+
+/* ".jpg" of "A.JPG", too: endings are taken in any case. */
+bool file_name_ends(const char *name, const char *ending);
 
 /* Like mkdir -p. */
 int directory_make(const char *path, struct error *err);

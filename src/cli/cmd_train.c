@@ -221,8 +221,8 @@ static int prepare(struct job *job, struct options *parsed, struct train_setting
         rule_resolve_groups(parsed, &settings->rule, job->session.recipe, settings->common.batch,
                             &job->rule, err) < 0 ||
         session_build(&job->session, parsed, &settings->common, err) < 0 ||
-        open_data(job, err) < 0 || choose_length(job, parsed, err) < 0 ||
-        check_target(job, parsed, err) < 0 || choose_output(job, err) < 0)
+        choose_output(job, err) < 0 || open_data(job, err) < 0 ||
+        choose_length(job, parsed, err) < 0 || check_target(job, parsed, err) < 0)
         return -1;
     return schedule_parse(settings->schedule, job->rule.rate, settings->warmup_epochs,
                           loader_steps_per_epoch(job->train.source.trainer.loader),

@@ -86,6 +86,9 @@ static int run(struct options *parsed, void *given, struct error *err)
         print(survey, seconds);
     if (wanted->json)
         status = write_json(survey, seconds, wanted->json, err);
+    if (status == 0 && survey->splits[0].examples + survey->splits[1].examples == 0 &&
+        survey->problem_count == 0)
+        status = error_set(err, ERROR_FORMAT, "%s holds no examples", wanted->spec);
     if (status == 0 && survey->problem_count > 0)
         status = STATUS_FAILED;
     survey_destroy(survey);

@@ -197,13 +197,35 @@ static int fit_to_table(struct session *session, const char *spec, struct error 
     return status;
 }
 
+/* A network without, say, embeddings has 0 for them: their options would change nothing. */
+static int refuse_unread(const struct session *session, const struct options *options,
+                         struct error *err)
+{
+    const struct model_args *has = &session->model->defaults;
+    const struct {
+        const char *option;
+        bool read;
+    } rows[] = {{"classes", has->classes > 0},
+                {"image-size", has->image_size > 0},
+                {"embedding-rows", has->embedding_rows > 0},
+                {"embedding-dim", has->embedding_dim > 0},
+                {"hidden", has->hidden[0] > 0},
+                {"dropout", has->hidden[0] > 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!rows[i].read && given(options, rows[i].option))
+            return error_set(err, ERROR_USAGE, "--%s would change nothing: %s has no such part",
+                             rows[i].option, session->model->name);
+    return 0;
+}
+
 static int choose_args(struct session *session, const struct options *options,
                        const struct session_settings *settings, struct error *err)
 {
     struct model_args *args = &session->args;
     *args = session->model->defaults;
     const char *spec;
-    if (resolve_spec(session, settings->data, &spec, err) < 0 ||
+    if (refuse_unread(session, options, err) < 0 ||
+        resolve_spec(session, settings->data, &spec, err) < 0 ||
         fit_to_table(session, spec, err) < 0)
         return -1;
     if (given(options, "classes"))
@@ -278,7 +300,12 @@ int session_fill_statistics(const struct session *session, const struct session_
                             const struct session_data *data, struct params *params,
                             struct error *err)
 {
-    bool deviation = settings->scaling && !strcmp(settings->scaling, "deviation");
+    bool deviation = !strcmp(settings->scaling, "deviation");
+    if (deviation && !source_scales(&data->source, session->graph))
+        return error_set(err, ERROR_USAGE,
+                         "--scaling=deviation would change nothing: %s from %s has no numeric "
+                         "columns to scale",
+                         session->model->name, data->spec);
     return source_fill_statistics(&data->source, session->graph,
                                   deviation ? SOURCE_SCALE_BY_DEVIATION : SOURCE_SCALE_BY_RANGE,
                                   params, err);

@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "base/memory.h"
 #include "base/nearest.h"
 #include "data/storage.h"
@@ -291,18 +292,12 @@ void table_description_release(struct table_description *description)
     *description = (struct table_description){0};
 }
 
-static bool ends_with(const char *text, const char *ending)
-{
-    size_t length = strlen(text), ending_length = strlen(ending);
-    return length >= ending_length && strcmp(text + length - ending_length, ending) == 0;
-}
-
 /* Takes "DIR/NAME" apart. */
 static int place_of(const char *path, char directory[PATH_MAX], const char **file,
                     struct error *err)
 {
     const char *slash = strrchr(path, '/');
-    bool names_file = ends_with(path, ".columns") || ends_with(path, ".txt");
+    bool names_file = file_name_ends(path, ".columns") || file_name_ends(path, ".txt");
     int length;
     if (!names_file)
         length = snprintf(directory, PATH_MAX, "%s", path);

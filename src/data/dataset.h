@@ -68,6 +68,7 @@ struct dataset_kind {
                       struct error *err);
     void (*close)(struct dataset *dataset); /* accepts NULL */
     bool cheap;                             /* reading is a copy: no loader threads wanted */
+    bool caches;                            /* honours request.cache */
 };
 
 const struct dataset_kind *const *dataset_list(void); /* NULL-terminated, generated */

@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "base/memory.h"
 #include "data/storage.h"
 #include "data/tar.h"
@@ -24,15 +25,10 @@ struct finds {
     int64_t count, capacity;
 };
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t length = strlen(text), end_length = strlen(end);
-    return length >= end_length && strcasecmp(text + length - end_length, end) == 0;
-}
-
 static bool is_picture(const char *name)
 {
-    return ends_with(name, ".jpg") || ends_with(name, ".jpeg") || ends_with(name, ".png");
+    return file_name_ends(name, ".jpg") || file_name_ends(name, ".jpeg") ||
+           file_name_ends(name, ".png");
 }
 
 static const char *base_name(const char *path)
@@ -156,7 +152,7 @@ static int add_member(struct gathering *gathering, const struct archive *archive
     const char *name = base_name(member->name);
     struct archive inner = *archive;
     inner.start = archive->start + member->offset;
-    if (!archive->class_name && ends_with(name, ".tar")) {
+    if (!archive->class_name && file_name_ends(name, ".tar")) {
         inner.class_name = arena_format(gathering->arena, "%.*s", (int)strlen(name) - 4, name);
         return inner.class_name ? find_in_archive(gathering, &inner, bytes + member->offset,
                                                   member->bytes, finds, err)
@@ -247,7 +243,7 @@ static bool is_wanted_archive(const char *path)
 {
     static const char *const endings[] = {"train.tar", "val.tar", "validation.tar"};
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
-        if (ends_with(path, endings[i]))
+        if (file_name_ends(path, endings[i]))
             return true;
     return false;
 }
@@ -415,7 +411,7 @@ static const char *split_path(const char *path, char directory[PATH_MAX])
 {
     struct stat info;
     snprintf(directory, PATH_MAX, "%s", path);
-    if (!ends_with(path, ".tar") || (stat(path, &info) == 0 && S_ISDIR(info.st_mode)))
+    if (!file_name_ends(path, ".tar") || (stat(path, &info) == 0 && S_ISDIR(info.st_mode)))
         return NULL;
     const char *slash = strrchr(path, '/');
     snprintf(directory, PATH_MAX, "%.*s", slash ? (int)(slash - path + (slash == path)) : 1,

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/memory.h"
 #include "data/storage.h"
 #include "wire/gzip.h"
@@ -75,12 +76,6 @@ int idx_parse(const char *name, const void *bytes, size_t count, struct idx *out
     return 0;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t length = strlen(text), end_length = strlen(end);
-    return length >= end_length && strcmp(text + length - end_length, end) == 0;
-}
-
 static int read_whole(struct storage *storage, int file, const char *name, char **out,
                       size_t *count, struct error *err)
 {
@@ -106,7 +101,7 @@ int idx_read(struct storage *storage, int file, struct idx *out, struct error *e
     storage_describe(storage, file, name, sizeof name);
     if (read_whole(storage, file, name, &bytes, &count, err) < 0)
         return -1;
-    if (gzip_recognize(bytes, count) || ends_with(name, ".gz")) {
+    if (gzip_recognize(bytes, count) || file_name_ends(name, ".gz")) {
         char *packed = bytes;
         int status = gzip_unpack(name, packed, count, IDX_LIMIT, &bytes, &count, err);
         memory_free(packed);

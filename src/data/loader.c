@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "tensor/random.h"
+#include "data/order.h"
 
 enum {
     DEFAULT_PREFETCH = 3,
@@ -20,8 +20,6 @@ enum {
     ROWS_AT_ONCE = 128,
     MAX_BAD_IN_BATCH = 1024, /* of which more are no accident */
 };
-
-enum loader_stream { STREAM_ORDER = 1, STREAM_EXAMPLE = 2 };
 
 struct slot {
     struct batch batch;
@@ -53,7 +51,7 @@ struct loader {
     struct dataset *dataset;
     const struct dataset_kind *kind;
     struct loader_options options;
-    int64_t examples, steps_per_epoch;
+    struct order order;
     int field_count, slot_count, chunk_rows, thread_count;
     int bad_limit;       /* bad examples a slot can note */
     struct arena *arena; /* this structure's arrays */
@@ -79,60 +77,16 @@ struct loader {
     bool paused, stopping;
 };
 
-static int64_t global_batch(const struct loader_options *options)
-{
-    return (int64_t)options->batch * options->shards;
-}
-
 /* An evaluation counts each good example once: a bad one leaves a gap, nothing stands in. */
 static bool leaves_out(const struct loader *loader)
 {
     return loader->options.single_pass && loader->options.skip_bad > 0;
 }
 
-/* Rows that this shard has in one step of an epoch. */
-static int rows_in_step(const struct loader *loader, int64_t step)
-{
-    int64_t first = step * global_batch(&loader->options) + loader->options.shard;
-    if (first >= loader->examples)
-        return 0;
-    int64_t rows = (loader->examples - first - 1) / loader->options.shards + 1;
-    return rows < loader->options.batch ? (int)rows : loader->options.batch;
-}
-
-static bool pass_ended(const struct loader *loader, struct loader_position position)
-{
-    return loader->options.single_pass && rows_in_step(loader, position.step) == 0;
-}
-
-static struct loader_position following(const struct loader *loader,
-                                        struct loader_position position)
-{
-    position.step++;
-    if (position.step >= loader->steps_per_epoch && !loader->options.single_pass)
-        position = (struct loader_position){.epoch = position.epoch + 1};
-    return position;
-}
-
-static uint64_t epoch_key(const struct loader *loader, enum loader_stream stream, int64_t epoch)
-{
-    return random_key(random_key(loader->options.seed, stream), (uint64_t)epoch);
-}
-
-static int64_t example_index(const struct loader *loader, struct loader_position position, int row)
-{
-    int64_t place = position.step * global_batch(&loader->options) + loader->options.shard +
-                    (int64_t)row * loader->options.shards;
-    if (!loader->options.shuffle)
-        return place;
-    return random_permute(epoch_key(loader, STREAM_ORDER, position.epoch), loader->examples, place);
-}
-
 static int read_example(const struct loader *loader, struct slot *slot, int64_t index, int row,
                         struct error *err)
 {
-    uint64_t random =
-        random_key(epoch_key(loader, STREAM_EXAMPLE, slot->position.epoch), (uint64_t)index);
+    uint64_t random = order_random(&loader->order, slot->position.epoch, index);
     if (loader->kind->read(loader->dataset, index, random, slot->batch.fields, row, err) < 0)
         return error_wrap(err, "example %" PRId64, index);
     return 0;
@@ -157,7 +111,7 @@ static bool note_bad(struct loader *loader, struct slot *slot, int64_t index, in
 /* Whether there were too many is seen when the batch is delivered, in its order. */
 static int read_row(struct loader *loader, struct slot *slot, int row, struct error *err)
 {
-    int64_t index = example_index(loader, slot->position, row);
+    int64_t index = order_example(&loader->order, slot->position, row);
     while (read_example(loader, slot, index, row, err) < 0) {
         if (err->code != ERROR_FORMAT || !note_bad(loader, slot, index, row, err))
             return -1;
@@ -165,7 +119,7 @@ static int read_row(struct loader *loader, struct slot *slot, int row, struct er
             slot->left_out[row] = true;
             return 0;
         }
-        index = (index + 1) % loader->examples;
+        index = (index + 1) % loader->order.examples;
     }
     return 0;
 }
@@ -190,7 +144,7 @@ static int read_several(const struct loader *loader, struct slot *slot, int row,
         return 0;
     count = count < ROWS_AT_ONCE ? count : ROWS_AT_ONCE;
     for (int i = 0; i < count; i++)
-        indices[i] = example_index(loader, slot->position, row + i);
+        indices[i] = order_example(&loader->order, slot->position, row + i);
     return loader->kind->read_rows(loader->dataset, indices, count, slot->batch.fields, row,
                                    &ignored);
 }
@@ -204,9 +158,9 @@ static void expect_ahead(const struct loader *loader, struct chunk chunk)
         struct loader_position position = chunk.slot->position;
         int row = chunk.first + i + distance;
         for (; row >= loader->options.batch; row -= loader->options.batch)
-            position = following(loader, position);
-        if (row < rows_in_step(loader, position.step))
-            loader->kind->expect(loader->dataset, example_index(loader, position, row));
+            position = order_following(&loader->order, position);
+        if (row < order_rows(&loader->order, position.step))
+            loader->kind->expect(loader->dataset, order_example(&loader->order, position, row));
     }
 }
 
@@ -238,13 +192,13 @@ static struct slot *open_slot(struct loader *loader)
 {
     struct slot *slot = slot_at(loader, loader->opened++);
     slot->position = loader->next_opened;
-    slot->batch.rows = rows_in_step(loader, slot->position.step);
+    slot->batch.rows = order_rows(&loader->order, slot->position.step);
     slot->claimed = slot->done = 0;
     slot->failed_row = slot->bad_row = slot->batch.rows;
     slot->bad_count = 0;
     if (leaves_out(loader))
         memset(slot->left_out, 0, (size_t)loader->options.batch * sizeof *slot->left_out);
-    loader->next_opened = following(loader, loader->next_opened);
+    loader->next_opened = order_following(&loader->order, loader->next_opened);
     return slot;
 }
 
@@ -258,7 +212,7 @@ static bool claim_chunk(struct loader *loader, struct chunk *out)
     if (!slot || slot->claimed == slot->batch.rows) {
         uint64_t oldest_in_use = loader->delivered - (loader->holding ? 1 : 0);
         if (loader->opened - oldest_in_use >= (uint64_t)loader->slot_count ||
-            pass_ended(loader, loader->next_opened))
+            order_ended(&loader->order, loader->next_opened))
             return false;
         slot = open_slot(loader);
     }
@@ -322,11 +276,11 @@ static int check_options(const struct loader_options *options, int64_t examples,
     assert(options->threads >= 0 && options->prefetch >= 0);
     if (examples < 1)
         return error_set(err, ERROR_USAGE, "the dataset is empty");
-    if (!options->single_pass && examples < global_batch(options))
+    if (!options->single_pass && examples < order_global_batch(options))
         return error_set(err, ERROR_USAGE,
                          "the dataset has %" PRId64 " examples, fewer than one batch of %" PRId64
                          "; use a smaller batch",
-                         examples, global_batch(options));
+                         examples, order_global_batch(options));
     return 0;
 }
 
@@ -452,10 +406,7 @@ static struct loader *loader_allocate(struct dataset *dataset, const struct data
     loader->dataset = dataset;
     loader->kind = kind;
     loader->options = *options;
-    loader->examples = kind->count(dataset);
-    int64_t whole = global_batch(options);
-    loader->steps_per_epoch =
-        options->single_pass ? (loader->examples + whole - 1) / whole : loader->examples / whole;
+    loader->order = order_of(options, kind->count(dataset));
     int prefetch = options->prefetch > 0 ? options->prefetch : DEFAULT_PREFETCH;
     loader->slot_count = options->threads > 0 ? prefetch + 1 : 1;
     loader->chunk_rows = chunk_rows(options);
@@ -504,7 +455,7 @@ void loader_destroy(struct loader *loader)
 
 int64_t loader_steps_per_epoch(const struct loader *loader)
 {
-    return loader->steps_per_epoch;
+    return loader->order.steps_per_epoch;
 }
 
 double loader_stall_seconds(const struct loader *loader)
@@ -540,21 +491,9 @@ struct loader_position loader_tell(const struct loader *loader)
     return loader->next_delivered; /* written only by the thread that may call this */
 }
 
-/* A position behind the last step of an epoch is the start of the next one. */
-static struct loader_position normalized(const struct loader *loader,
-                                         struct loader_position position)
-{
-    assert(position.epoch >= 0 && position.step >= 0);
-    if (!loader->options.single_pass) {
-        position.epoch += position.step / loader->steps_per_epoch;
-        position.step %= loader->steps_per_epoch;
-    }
-    return position;
-}
-
 void loader_seek(struct loader *loader, struct loader_position position)
 {
-    position = normalized(loader, position);
+    position = order_normalized(&loader->order, position);
     pthread_mutex_lock(&loader->lock);
     bool there = loader->next_delivered.epoch == position.epoch &&
                  loader->next_delivered.step == position.step && !loader->holding;
@@ -676,7 +615,7 @@ static int judge(struct loader *loader, struct slot *slot, struct error *err)
 static int take_batch(struct loader *loader, const struct batch **out, struct error *err)
 {
     *out = NULL;
-    while (!*out && !pass_ended(loader, loader->next_delivered)) {
+    while (!*out && !order_ended(&loader->order, loader->next_delivered)) {
         loader->holding = false;
         pthread_cond_broadcast(&loader->work);
         struct slot *slot = due_slot(loader);
@@ -684,7 +623,7 @@ static int take_batch(struct loader *loader, const struct batch **out, struct er
             return -1;
         loader->delivered++;
         loader->holding = true;
-        loader->next_delivered = following(loader, slot->position);
+        loader->next_delivered = order_following(&loader->order, slot->position);
         if (slot->batch.rows > 0)
             *out = &slot->batch;
     }

@@ -204,18 +204,22 @@ static int parse_label(const struct row_parser *parser, const struct csv_row *ro
     size_t length;
     struct csv_scratch scratch;
     int column = parser->label_column;
+    /* The original's Criteo reader takes an empty label for 0; in a table it is a mistake. */
+    bool may_be_empty = *description->empty_text && description->label_value_count == 0;
+    if (!may_be_empty) {
+        if (field_text(row, column, description->trim, &scratch, &text, &length, err) < 0)
+            return wrap_column(parser, column, err);
+        if (length == 0) {
+            error_set(err, ERROR_FORMAT, "the label is missing");
+            return wrap_column(parser, column, err);
+        }
+    }
     if (description->label_value_count == 0) {
         if (parse_number(parser, row, end, column, label, err) < 0)
             return -1;
         if (*label == 0 || *label == 1)
             return 0;
         error_set(err, ERROR_FORMAT, "%g is neither 0 nor 1", (double)*label);
-        return wrap_column(parser, column, err);
-    }
-    if (field_text(row, column, description->trim, &scratch, &text, &length, err) < 0)
-        return wrap_column(parser, column, err);
-    if (length == 0) {
-        error_set(err, ERROR_FORMAT, "the label is missing");
         return wrap_column(parser, column, err);
     }
     *label = 0;
@@ -249,7 +253,7 @@ int row_text_find(const struct table_description *description, enum dataset_spli
     struct row_text text = {0};
     const char *path = description->files[split];
     if (!path)
-        return error_set(err, ERROR_IO, "the column file names no 'eval' file");
+        return error_set(err, ERROR_ABSENT, "the column file names no 'eval' file");
     const char *slash = strrchr(path, '/');
     char directory[PATH_MAX];
     int length =

@@ -241,23 +241,28 @@ static int visit_split(struct surveyor *surveyor, const struct dataset_kind *kin
     return status;
 }
 
-/* A kind that checks its files when it opens them has found what is damaged; a split that is not
- * there is no damage, unless neither is. */
+static bool is_unread(enum error_code code)
+{
+    return code == ERROR_IO || code == ERROR_ABSENT;
+}
+
+/* A kind that checks its files when it opens them has found what is damaged or cannot be read; a
+ * split that is not there is no damage, unless neither is. */
 int survey_fields(struct surveyor *surveyor, const struct dataset_kind *kind, struct error *err)
 {
     struct error failures[2] = {{0}, {0}};
     for (int split = 0; split < 2; split++) {
         if (visit_split(surveyor, kind, split, &failures[split]) == 0)
             continue;
-        if (failures[split].code == ERROR_FORMAT)
+        if (failures[split].code == ERROR_FORMAT || failures[split].code == ERROR_IO)
             surveyor_add_problem(surveyor, surveyor->options->spec, -1, failures[split].message);
-        else if (failures[split].code != ERROR_IO) {
+        else if (failures[split].code != ERROR_ABSENT) {
             if (err)
                 *err = failures[split];
             return -1;
         }
     }
-    if (failures[0].code == ERROR_IO && failures[1].code == ERROR_IO) {
+    if (is_unread(failures[0].code) && is_unread(failures[1].code)) {
         if (err)
             *err = failures[0];
         return -1;

@@ -63,8 +63,7 @@ const struct model model_wide_deep = {
     .dataset = "criteo",
     .recipe = "--batch-size=512 --epochs=10 --optimizer=adagrad --lr=0.001 "
               "--group=wide/=ftrl,lr=0.005",
-    .defaults = {.classes = 2,
-                 .embedding_rows = 1000,
+    .defaults = {.embedding_rows = 1000,
                  .embedding_dim = 32,
                  .numerics = 13,
                  .categoricals = 26,

@@ -307,6 +307,9 @@ int aws_credentials_get(struct aws_identity *identity, bool refresh, struct aws_
     struct aws_credentials *current = &identity->current;
     bool old = current->expires - EARLY_SECONDS < (int64_t)clock_wall_seconds();
     int status = identity->web && (refresh || old) ? exchange(identity, err) : 0;
+    /* Asked early, answered badly: what is still valid will do, and the next call asks again. */
+    if (status < 0 && !refresh && current->expires > (int64_t)clock_wall_seconds())
+        status = 0;
     if (status == 0)
         *out = *current;
     pthread_mutex_unlock(&identity->lock);

@@ -43,7 +43,7 @@ static int check_field(const struct value *value, const struct dataset_field *fi
                      shape_text(&field->shape, have, sizeof have));
 }
 
-static int find_field(const struct trainer_data *data, const char *name)
+int feed_find_field(const struct trainer_data *data, const char *name)
 {
     for (int i = 0; i < data->field_count; i++)
         if (!strcmp(data->fields[i].name, name))
@@ -56,7 +56,7 @@ static int bind_inputs(struct feed *feed, const struct graph *graph,
 {
     for (int i = 0; i < feed->input_count; i++) {
         const char *name = plan_input_name(feed->plan, i);
-        int field = find_field(data, name);
+        int field = feed_find_field(data, name);
         if (field < 0)
             return missing_field(name, data, err);
         const struct value *value = graph_value(graph, graph_find_input(graph, name));

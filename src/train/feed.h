@@ -25,6 +25,9 @@ struct feed {
  * N, H, W, C though they are logically N, C, H, W). */
 struct dataset_field feed_field(const struct value *input);
 
+/* Which field of the data has this name, or -1. */
+int feed_find_field(const struct trainer_data *data, const char *name);
+
 /* Fails with ERROR_USAGE, giving both shapes, when the data does not fit. */
 int feed_init(struct feed *feed, const struct graph *graph, struct plan *plan,
               const struct trainer_data *data, struct error *err);

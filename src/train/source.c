@@ -53,6 +53,10 @@ int source_open(struct source *source, const struct graph *graph, const char *sp
     if (dataset_find(spec, &opened.kind, &request.path, err) < 0)
         return -1;
     describe_inputs(graph, &request);
+    if (options->cache && !opened.kind->caches)
+        return error_set(err, ERROR_USAGE,
+                         "--data-cache would change nothing: %s is not parsed from text",
+                         opened.kind->name);
     if (opened.kind->open(&request, &opened.dataset, err) < 0)
         return error_wrap(err, "data %s", spec);
     if (open_loader(&opened, options, err) < 0) {
@@ -97,20 +101,12 @@ static int fill_columns(struct params *params, const struct graph *graph, const 
     return status;
 }
 
-static int find_field(const struct trainer_data *data, const char *name)
-{
-    for (int i = 0; i < data->field_count; i++)
-        if (!strcmp(data->fields[i].name, name))
-            return i;
-    return -1;
-}
-
 static int fill_node(const struct source *source, const struct graph *graph,
                      const struct node *node, enum source_scaling scaling, struct params *params,
                      struct error *err)
 {
     const struct value *x = graph_value(graph, node->inputs[NORMALIZE_X]);
-    int field = x->kind == VALUE_INPUT ? find_field(&source->trainer, x->name) : -1;
+    int field = x->kind == VALUE_INPUT ? feed_find_field(&source->trainer, x->name) : -1;
     struct column_statistics statistics;
     if (field < 0)
         return 0;
@@ -120,6 +116,14 @@ static int fill_node(const struct source *source, const struct graph *graph,
     if (source->kind->statistics(source->dataset, field, &statistics, err) < 0)
         return error_wrap(err, "statistics of %s", x->name);
     return fill_columns(params, graph, node, &statistics, scaling, err);
+}
+
+bool source_scales(const struct source *source, const struct graph *graph)
+{
+    for (int i = 0; i < graph_node_count(graph); i++)
+        if (graph_node_at(graph, i)->op == &op_normalize)
+            return source->kind->statistics != NULL;
+    return false;
 }
 
 int source_fill_statistics(const struct source *source, const struct graph *graph,

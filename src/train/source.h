@@ -40,6 +40,8 @@ enum source_scaling {
 };
 int source_fill_statistics(const struct source *source, const struct graph *graph,
                            enum source_scaling scaling, struct params *params, struct error *err);
+/* Whether that has something to fill. */
+bool source_scales(const struct source *source, const struct graph *graph);
 void source_close(struct source *source); /* accepts one that is not open */
 
 #endif

@@ -93,6 +93,10 @@ mv "$work/shards/train-00001-of-00003" "$work/kept"
 run 1 data verify "imagenet:$work/shards"
 mentions err "train-00001-of-00003"
 mv "$work/kept" "$work/shards/train-00001-of-00003"
+mkdir "$work/nothing"
+: >"$work/nothing/train-00000-of-00001"
+run 1 data verify "imagenet:$work/nothing"
+mentions err "holds no examples"
 run 2 data convert "$work/folders" "$work/shards" --train-shards 3 --resize 32
 mentions err "resize was 0, now 32"
 run 0 data convert "$work/folders" "$work/small" --resize 32 --packing gzip

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Wide & Deep: on drawn data, saved and loaded again; on the Adult census to 85 %.
+# Wide & Deep on drawn data, saved and loaded again; and what it refuses.
 . "$(dirname "$0")/lib.sh"
 unset DATASET_DIR OUTPUT_DIR TARGET_ACCURACY STEPS
 
@@ -33,32 +33,17 @@ run 2 eval wide_deep --data synthetic $small
 run 1 train wide_deep --data synthetic --embedding-rows 2000000000 --embedding-dim 4096
 mentions err "GiB needed"
 
-data=$(cd "${LOCKSTEP_DATA:-$here/../../../shared/data}/adult" 2>/dev/null && pwd)
-if [ -z "$data" ]; then
-    [ "${LOCKSTEP_REQUIRE_DATA:-0}" = 1 ] && fail "the Adult census is not there"
-    finish
-fi
-# Gains and losses are few round sums that mean much one by one: categories, not quantities.
-cat >"$work/adult.columns" <<END
-file train $data/adult.data.gz
-file eval $data/adult.test.gz skip 1
-column age numeric
-column workclass categorical 100
-column fnlwgt ignore
-column education categorical 100
-column education_num numeric
-column marital_status categorical 100
-column occupation categorical 100
-column relationship categorical 100
-column race categorical 100
-column sex categorical 10
-column capital_gain categorical 1000
-column capital_loss categorical 1000
-column hours_per_week numeric
-column native_country categorical 1000
-label income >50K >50K.
-END
-run 0 train wide_deep --data "table:$work/adult.columns" --hidden 128,64 --embedding-dim 16 \
-    --lr 0.03 --group wide/=ftrl,lr=0.05 --batch-size 128 --epochs 8 --target-accuracy 0.85
-mentions out " met the target accuracy of 0.85"
+# Options that would change nothing are refused, not ignored.
+run 2 train wide_deep --data synthetic --image-size 64
+mentions err "--image-size would change nothing: wide_deep has no such part"
+run 2 train wide_deep --data synthetic --classes 3
+run 2 train wide_deep --data synthetic --scaling deviation
+mentions err "no numeric columns to scale"
+run 2 train wide_deep --data synthetic --data-cache
+mentions err "--data-cache would change nothing"
+for option in "--hidden 8" "--dropout 0.5" "--embedding-dim 4" "--embedding-rows 9" \
+    "--scaling deviation"; do
+    run 2 train mnist_custom --data digits --examples 200 --steps 1 $option
+    mentions err "would change nothing"
+done
 finish

@@ -76,7 +76,7 @@ static int criteo_open(const struct dataset_request *request, struct dataset **o
     }
     if (!description.files[request->split]) {
         table_description_release(&description);
-        return error_set(err, ERROR_IO, "%s holds no %s.csv", request->path,
+        return error_set(err, ERROR_ABSENT, "%s holds no %s.csv", request->path,
                          request->split == SPLIT_TRAIN ? "train" : "eval");
     }
     return table_open(request, &description, out, err);
@@ -92,4 +92,5 @@ const struct dataset_kind dataset_criteo = {
     .read_rows = table_read_rows,
     .statistics = table_statistics,
     .close = table_close,
+    .caches = true,
 };

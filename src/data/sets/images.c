@@ -7,6 +7,7 @@
 #include "data/dataset.h"
 #include "data/gather.h"
 #include "data/pictures.h"
+#include "data/storage.h"
 
 enum { DEFAULT_SIZE = 224 };
 
@@ -124,6 +125,12 @@ static int images_fields(const struct dataset *dataset, const struct dataset_fie
     return 2;
 }
 
+/* They lie class by class: fewer of them than there are come from all classes. */
+static const struct gathered_picture *picture_at(const struct dataset *dataset, int64_t index)
+{
+    return &dataset->split->pictures[index * dataset->split->count / dataset->count];
+}
+
 static struct encoded *take_buffer(struct dataset *dataset)
 {
     pthread_mutex_lock(&dataset->lock);
@@ -155,7 +162,7 @@ static int decode(struct dataset *dataset, const struct encoded *encoded, size_t
 static int images_read(struct dataset *dataset, int64_t index, uint64_t random,
                        struct tensor *batch, int row, struct error *err)
 {
-    const struct gathered_picture *picture = &dataset->split->pictures[index];
+    const struct gathered_picture *picture = picture_at(dataset, index);
     size_t floats = (size_t)dataset->size * (size_t)dataset->size * 3;
     struct encoded *encoded = take_buffer(dataset);
     if (!encoded)
@@ -176,6 +183,12 @@ static int images_read(struct dataset *dataset, int64_t index, uint64_t random,
     return status;
 }
 
+static void images_expect(struct dataset *dataset, int64_t index)
+{
+    const struct gathered_picture *picture = picture_at(dataset, index);
+    storage_expect(dataset->gathering->storage, picture->file, picture->offset, picture->bytes);
+}
+
 static bool images_undivided(const struct dataset *dataset)
 {
     return !dataset->gathering->split;
@@ -188,6 +201,7 @@ const struct dataset_kind dataset_images = {
     .count = images_count,
     .fields = images_fields,
     .read = images_read,
+    .expect = images_expect,
     .undivided = images_undivided,
     .close = images_close,
 };

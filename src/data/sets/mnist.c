@@ -26,7 +26,7 @@ static int find_file(const struct storage *storage, const char *name, int *file,
     if (*file < 0)
         *file = storage_find(storage, packed);
     return *file >= 0 ? 0
-                      : error_set(err, ERROR_IO, "%s holds neither %s nor %s",
+                      : error_set(err, ERROR_ABSENT, "%s holds neither %s nor %s",
                                   storage_name(storage), name, packed);
 }
 

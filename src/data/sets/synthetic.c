@@ -76,7 +76,8 @@ static int open_field(struct dataset *dataset, int index, uint64_t key, struct e
     if (field->dtype == DTYPE_STRING)
         return error_set(err, ERROR_USAGE, "synthetic data has no text for the input '%s'",
                          field->name);
-    if (drawn && !is_category(field) && dataset->classes < 1)
+    bool counted = drawn && field->dtype != DTYPE_F32 && !is_category(field);
+    if (counted && dataset->classes < 1)
         return error_set(err, ERROR_USAGE, "synthetic '%s' needs a number of classes; got %d",
                          field->name, dataset->classes);
     return drawn ? 0 : fill_pool(pool, field, err);

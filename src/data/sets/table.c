@@ -27,4 +27,5 @@ const struct dataset_kind dataset_table = {
     .read_rows = table_read_rows,
     .statistics = table_statistics,
     .close = table_close,
+    .caches = true,
 };

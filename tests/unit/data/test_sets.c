@@ -236,7 +236,7 @@ TEST(mnist, says_what_is_missing)
     ASSERT_FAILS(kind_of("mnist")->open(&request, &dataset, &err), err, ERROR_IO,
                  "/nowhere: No such file or directory");
     request.path = "tests/unit/data";
-    ASSERT_FAILS(kind_of("mnist")->open(&request, &dataset, &err), err, ERROR_IO,
+    ASSERT_FAILS(kind_of("mnist")->open(&request, &dataset, &err), err, ERROR_ABSENT,
                  "tests/unit/data holds neither train-images-idx3-ubyte nor");
     request.path = NULL;
     ASSERT_FAILS(kind_of("mnist")->open(&request, &dataset, &err), err, ERROR_USAGE, "mnist:DIR");

@@ -495,6 +495,9 @@ TEST(table, refuses_what_the_columns_do_not_explain)
     ASSERT_CONTAINS(err.message, "none of its 2 rows has the label 'yes'");
     err = refusal("table", table_with("odd", COLUMNS, "1,2,a,yes\n1,2,a,\n"), SPLIT_TRAIN);
     ASSERT_CONTAINS(err.message, "line 2: column rich: the label is missing");
+    static const char numbered[] = "file train train.csv\ncolumn age numeric\nlabel rich\n";
+    err = refusal("table", table_with("odd", numbered, "1,0\n2,1\n3, \n"), SPLIT_TRAIN);
+    ASSERT_CONTAINS(err.message, "line 3: column rich: the label is missing");
     err = refusal("table", table_with("odd", COLUMNS, "1,2,a,yes\n"), SPLIT_EVALUATE);
     ASSERT_CONTAINS(err.message, "names no 'eval' file");
     err = refusal("table", test_path("odd"), SPLIT_TRAIN);
