@@ -17,20 +17,20 @@
 #include "cli/rule.h"
 #include "cli/session.h"
 #include "cli/signals.h"
+#include "cli/watchers.h"
 #include "comm/comm.h"
 #include "store/weights.h"
-#include "watch/lines.h"
-#include "watch/progress.h"
 
 enum { EXPLAINED_STEPS = 5, WARMUP_STEPS = 5 };
 
 struct train_settings {
     struct session_settings common;
     struct rule_settings rule;
+    struct watchers_settings watch;
     const char *eval_data, *schedule, *output_dir;
     int64_t steps, eval_every;
     double epochs, warmup_epochs, target_accuracy;
-    bool explain, quiet, verbose;
+    bool explain;
 };
 
 static const struct option options[] = {
@@ -79,8 +79,7 @@ static const struct option options[] = {
     OPTION_FLAG(train_settings, explain, "explain",
                 .help = "profile 5 steps (or --steps) and print kernel, layout, bytes and share "
                         "of the time of each operation"),
-    OPTION_FLAG(train_settings, quiet, "quiet", .letter = 'q', .help = "show no progress"),
-    OPTION_FLAG(train_settings, verbose, "verbose", .letter = 'v', .help = "a line for every step"),
+    WATCHERS_OPTIONS(train_settings),
     OPTION_SECTION("Running"),
     SESSION_RUN_OPTIONS(train_settings),
     REFUSED_IN_TRAIN,
@@ -100,15 +99,13 @@ struct job {
     struct plan *plan, *evaluation_plan;
     struct updater *updater;
     struct report report;
-    struct progress *progress;
-    struct lines *lines;
+    struct watchers watchers;
     char weights_path[PATH_MAX]; /* empty: not saved */
 };
 
 static void release(struct job *job)
 {
-    lines_destroy(job->lines);
-    progress_destroy(job->progress);
+    watchers_release(&job->watchers);
     report_release(&job->report);
     updater_destroy(job->updater);
     plan_destroy(job->evaluation_plan);
@@ -249,18 +246,22 @@ static int make_plans(struct job *job, struct error *err)
     return plan_create(job->session.graph, job->params, &plan, &job->evaluation_plan, err);
 }
 
-static int make_watchers(struct job *job, struct error *err)
+static int make_watchers(struct job *job, const struct options *parsed, struct error *err)
 {
-    const struct train_settings *settings = job->settings;
-    if (settings->quiet)
-        return 0;
-    if (isatty(STDERR_FILENO) && !settings->verbose)
-        return progress_create(&(struct progress_options){.out = stderr}, &job->progress, err);
-    struct lines_options lines = {.out = stderr, .interval_seconds = settings->verbose ? 0 : 10};
-    return lines_create(&lines, &job->lines, err);
+    struct watchers_run run = {.command = "train",
+                               .model = job->session.model->name,
+                               .data = job->train.spec,
+                               .options = parsed,
+                               .graph = job->session.graph,
+                               .plan = job->plan,
+                               .output_dir = job->settings->output_dir,
+                               .total_steps = job->total_steps,
+                               .batch = plan_batch(job->plan),
+                               .threads = job->session.threads};
+    return watchers_create(&job->settings->watch, &run, &job->watchers, err);
 }
 
-static int make(struct job *job, struct error *err)
+static int make(struct job *job, const struct options *parsed, struct error *err)
 {
     int64_t warmup = job->total_steps / 2 < WARMUP_STEPS ? job->total_steps / 2 : WARMUP_STEPS;
     if (make_plans(job, err) < 0 ||
@@ -273,17 +274,14 @@ static int make(struct job *job, struct error *err)
         report_init(&job->report, job->total_steps, warmup, err) < 0)
         return -1;
     updater_initialize_slots(job->updater);
-    return make_watchers(job, err);
+    return make_watchers(job, parsed, err);
 }
 
 static void observe(void *context, const struct train_event *event)
 {
     struct job *job = context;
     report_observe(&job->report, event);
-    if (job->progress)
-        progress_observe(job->progress, event);
-    if (job->lines)
-        lines_observe(job->lines, event);
+    watchers_observe(&job->watchers, event);
 }
 
 static int train(struct job *job, const atomic_int *stop_signal, struct error *err)
@@ -427,7 +425,7 @@ static int finish(struct job *job, bool gated, struct error *err)
         return -1;
     if (job->settings->explain && print_explanation(job, out, err) < 0)
         return -1;
-    if (!job->settings->quiet || out == stdout)
+    if (!job->settings->watch.quiet || out == stdout)
         print_scores(job, out);
     if (gated && !interrupted)
         print_gate(job, out);
@@ -444,14 +442,13 @@ static int run(struct options *parsed, void *settings, struct error *err)
 {
     struct job job = {.settings = settings};
     int status = -1;
-    if (prepare(&job, parsed, settings, err) < 0 || make(&job, err) < 0)
+    if (prepare(&job, parsed, settings, err) < 0 || make(&job, parsed, err) < 0)
         goto out;
     if (train(&job, signals_catch(), err) < 0) {
         status = save_after_failure(&job, err);
         goto out;
     }
-    progress_destroy(job.progress); /* its line ends before the results begin */
-    job.progress = NULL;
+    watchers_end_line(&job.watchers);
     status = finish(&job, options_source(parsed, "target-accuracy") > OPTION_FROM_NOTHING, err);
 out:
     release(&job);
