@@ -19,6 +19,7 @@ enum train_event_kind {
     TRAIN_STARTED,
     TRAIN_STEP, /* a step is finished */
     TRAIN_EVALUATED,
+    TRAIN_SAVED,    /* a checkpoint of an earlier or this step is whole on disk */
     TRAIN_FINISHED, /* the last event, also after a stop signal; not after a failure */
 };
 
@@ -31,7 +32,9 @@ struct train_event {
     double log_loss, auc;                  /* of yes-or-no networks; auc of an evaluation only */
     double majority; /* the accuracy of always giving the commoner answer; the same */
     double rate;
-    double step_seconds; /* at TRAIN_EVALUATED: of the whole evaluation */
+    double
+        step_seconds; /* at TRAIN_EVALUATED: of the whole evaluation; at TRAIN_SAVED: of saving */
+    const char *path; /* at TRAIN_SAVED: of the checkpoint, whose step is `step`; else NULL */
     double input_seconds, forward_seconds, backward_seconds, reduce_seconds, update_seconds;
 };
 typedef void train_observer(void *context, const struct train_event *event);

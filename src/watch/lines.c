@@ -95,6 +95,12 @@ static void on_evaluated(const struct lines *lines, const struct train_event *ev
             event->step_seconds);
 }
 
+static void on_saved(const struct lines *lines, const struct train_event *event)
+{
+    stamp(lines);
+    fprintf(lines->options.out, "saved %s in %.1f s\n", event->path, event->step_seconds);
+}
+
 static void on_finished(const struct lines *lines, const struct train_event *event)
 {
     char took[32];
@@ -116,6 +122,9 @@ void lines_observe(void *context, const struct train_event *event)
         break;
     case TRAIN_EVALUATED:
         on_evaluated(lines, event);
+        break;
+    case TRAIN_SAVED:
+        on_saved(lines, event);
         break;
     case TRAIN_FINISHED:
         on_finished(lines, event);

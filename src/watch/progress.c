@@ -166,6 +166,8 @@ void progress_observe(void *context, const struct train_event *event)
     case TRAIN_EVALUATED:
         on_evaluated(progress, event);
         break;
+    case TRAIN_SAVED:
+        break;
     case TRAIN_FINISHED:
         end_line(progress);
         break; /* the results are the program's to tell */
