@@ -52,6 +52,7 @@ void report_observe(void *context, const struct train_event *event)
         report->evaluation = *event;
         report->evaluated = true;
         break;
+    case TRAIN_SAVED:
     case TRAIN_FINISHED:
         break;
     }
