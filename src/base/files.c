@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -114,13 +115,7 @@ static int flush_directory_of(const char *path, struct error *err)
     const char *slash = strrchr(path, '/');
     int length = slash == path ? 1 : slash ? (int)(slash - path) : 1;
     snprintf(parent, sizeof parent, "%.*s", length, slash ? path : ".");
-    int directory = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (directory < 0)
-        return fail(parent, err);
-    /* Some network file systems cannot flush a directory and say EINVAL. */
-    int status = fsync(directory) < 0 && errno != EINVAL ? fail(parent, err) : 0;
-    close(directory);
-    return status;
+    return directory_flush(parent, err);
 }
 
 int file_draft_begin(const char *path, struct file_draft *out, struct error *err)
@@ -249,6 +244,31 @@ int directory_make(const char *path, struct error *err)
     if (!S_ISDIR(info.st_mode))
         return error_set(err, ERROR_IO, "%s: is not a directory", path);
     return 0;
+}
+
+int directory_flush(const char *path, struct error *err)
+{
+    int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0)
+        return fail(path, err);
+    /* Some network file systems cannot flush a directory and say EINVAL. */
+    int status = fsync(directory) < 0 && errno != EINVAL ? fail(path, err) : 0;
+    close(directory);
+    return status;
+}
+
+static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *where)
+{
+    (void)info;
+    (void)kind;
+    (void)where;
+    return remove(path);
+}
+
+int directory_remove(const char *path, struct error *err)
+{
+    enum { OPEN_AT_ONCE = 16 };
+    return nftw(path, remove_entry, OPEN_AT_ONCE, FTW_DEPTH | FTW_PHYS) < 0 ? fail(path, err) : 0;
 }
 
 int directory_of_cache(const char *below, char path[PATH_MAX], struct error *err)

@@ -36,6 +36,10 @@ bool file_name_ends(const char *name, const char *ending);
 
 /* Like mkdir -p. */
 int directory_make(const char *path, struct error *err);
+/* Until this returns, a power cut may undo renames and new names inside. */
+int directory_flush(const char *path, struct error *err);
+/* With all it holds; a link is removed, not followed. */
+int directory_remove(const char *path, struct error *err);
 /* Where what can be made again is kept: $XDG_CACHE_HOME or ~/.cache, then "lockstep" and `below`;
  * made when it is not there. */
 int directory_of_cache(const char *below, char path[PATH_MAX], struct error *err);

@@ -1,5 +1,8 @@
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -10,6 +13,8 @@
 #include "cli/report.h"
 #include "cli/session.h"
 #include "cli/signals.h"
+#include "store/checkpoint.h"
+#include "store/checkpoints.h"
 #include "store/weights.h"
 
 struct eval_settings {
@@ -20,8 +25,10 @@ struct eval_settings {
 static const struct option options[] = {
     SESSION_MODEL_OPTION(eval_settings),
     OPTION_TEXT(eval_settings, weights, "weights", .value = "PATH", .letter = 'w',
-                .aliases = "checkpoint model-dir", .environment = "OUTPUT_DIR",
-                .help = "weights.safetensors, or the directory `train` wrote it to"),
+                .aliases = "checkpoint checkpoint-dir model-dir",
+                .environment = "OUTPUT_DIR CHECKPOINT_DIR",
+                .help = "what `train` wrote: a checkpoint, a directory of them (the newest is "
+                        "taken; DIR/best is the best), or weights.safetensors"),
     OPTION_SECTION("Data"),
     OPTION_TEXT(eval_settings, common.data, "data", .value = "SPEC", .environment = "DATASET_DIR",
                 .aliases = "eval-data data-dir data-location", .initial_note = "the model's",
@@ -47,6 +54,19 @@ struct job {
     double seconds;
 };
 
+/* What `train` wrote: a checkpoint, a directory of them, or weights.safetensors. */
+static int load(const char *path, struct params *params, struct error *err)
+{
+    char weights[PATH_MAX], checkpoint[PATH_MAX];
+    struct stat info;
+    snprintf(weights, sizeof weights, "%s/weights.safetensors", path);
+    if (stat(path, &info) < 0 || !S_ISDIR(info.st_mode) || access(weights, F_OK) == 0)
+        return weights_load(path, params, err);
+    if (checkpoints_resolve(path, checkpoint, err) < 0)
+        return -1;
+    return checkpoint_load(checkpoint, params, NULL, err);
+}
+
 static int evaluate(struct job *job, struct options *parsed, struct eval_settings *settings,
                     struct error *err)
 {
@@ -61,7 +81,7 @@ static int evaluate(struct job *job, struct options *parsed, struct eval_setting
         .mode = PLAN_EVALUATE, .batch = settings->common.batch, .threads = job->session.threads};
     if (params_create(job->session.graph, 0, NULL, &job->params, err) < 0 ||
         plan_create(job->session.graph, job->params, &plan, &job->plan, err) < 0 ||
-        weights_load(settings->weights, job->params, err) < 0)
+        load(settings->weights, job->params, err) < 0)
         return -1;
     double start = clock_seconds();
     int status = trainer_evaluate(job->session.graph, job->plan, &job->data.source.trainer,

@@ -15,6 +15,7 @@
 #include "cli/refused.h"
 #include "cli/report.h"
 #include "cli/rule.h"
+#include "cli/saving.h"
 #include "cli/session.h"
 #include "cli/signals.h"
 #include "cli/watchers.h"
@@ -26,10 +27,11 @@ enum { EXPLAINED_STEPS = 5, WARMUP_STEPS = 5 };
 struct train_settings {
     struct session_settings common;
     struct rule_settings rule;
+    struct saving_settings saving;
     struct watchers_settings watch;
     const char *eval_data, *schedule, *output_dir;
     int64_t steps, eval_every;
-    double epochs, warmup_epochs, target_accuracy;
+    double epochs, warmup_epochs, eval_every_epochs, target_accuracy, stop_accuracy;
     bool explain;
 };
 
@@ -55,7 +57,7 @@ static const struct option options[] = {
     SESSION_BATCH_OPTION(train_settings),
     OPTION_LONG(train_settings, steps, "steps", OPTION_AT_LEAST(1), .environment = "STEPS",
                 .aliases = "num-batches max-train-steps", .initial_note = "as many as --epochs are",
-                .help = "steps to train"),
+                .help = "steps to train; beyond those of a checkpoint that had reached its goal"),
     OPTION_NUMBER(train_settings, epochs, "epochs", .min = 0, .max = 1e6, .value = "N",
                   .aliases = "train-epochs num-epochs num-train-epoch", .initial_note = "1",
                   .help = "passes over the data; instead of --steps"),
@@ -66,15 +68,22 @@ static const struct option options[] = {
                   .initial = "0", .help = "epochs in which the rate first grows from 0"),
     OPTION_SECTION("Optimizer"),
     RULE_OPTIONS(train_settings),
+    OPTION_SECTION("Checkpoints"),
+    SAVING_OPTIONS(train_settings),
     OPTION_SECTION("Results"),
     OPTION_TEXT(train_settings, output_dir, "output-dir", .value = "DIR", .letter = 'o',
                 .environment = "OUTPUT_DIR", .aliases = "model-dir train-dir",
                 .help = "where weights.safetensors goes at the end"),
     OPTION_LONG(train_settings, eval_every, "eval-every", OPTION_AT_LEAST(0), .initial = "0",
                 .initial_note = "only at the end", .help = "steps between two evaluations"),
+    OPTION_NUMBER(train_settings, eval_every_epochs, "eval-every-epochs", OPTION_AT_LEAST(0),
+                  .aliases = "epochs-between-evals eval-interval", .help = "the same in epochs"),
     OPTION_NUMBER(train_settings, target_accuracy, "target-accuracy", .min = 0, .max = 1,
                   .environment = "TARGET_ACCURACY",
                   .help = "fail (status 1) when the last evaluation stays below it"),
+    OPTION_NUMBER(train_settings, stop_accuracy, "stop-at-accuracy", .min = 0, .max = 1,
+                  .aliases = "stop-threshold stop-at-top-1-accuracy",
+                  .help = "end the training when an evaluation reaches it"),
     SESSION_JSON_OPTION(train_settings),
     OPTION_FLAG(train_settings, explain, "explain",
                 .help = "profile 5 steps (or --steps) and print kernel, layout, bytes and share "
@@ -93,7 +102,8 @@ struct job {
     struct session_data train, validation;
     struct rule rule;
     struct schedule schedule;
-    int64_t total_steps;
+    struct saving saving;
+    int64_t total_steps, evaluate_every;
     struct comm *comm;
     struct params *params;
     struct plan *plan, *evaluation_plan;
@@ -101,12 +111,14 @@ struct job {
     struct report report;
     struct watchers watchers;
     char weights_path[PATH_MAX]; /* empty: not saved */
+    char checkpoint[PATH_MAX];   /* the last one saved; empty: none */
 };
 
 static void release(struct job *job)
 {
     watchers_release(&job->watchers);
     report_release(&job->report);
+    saving_close(&job->saving);
     updater_destroy(job->updater);
     plan_destroy(job->evaluation_plan);
     plan_destroy(job->plan);
@@ -135,6 +147,23 @@ static int choose_length(struct job *job, const struct options *parsed, struct e
         job->total_steps = settings->steps;
     else
         job->total_steps = llround((epochs ? settings->epochs : 1) * (double)per_epoch);
+    job->total_steps = saving_goal(&job->saving, job->total_steps);
+    return 0;
+}
+
+static int choose_evaluations(struct job *job, const struct options *parsed, struct error *err)
+{
+    const struct train_settings *settings = job->settings;
+    bool by_epochs = options_source(parsed, "eval-every-epochs") > OPTION_FROM_TABLE;
+    int64_t per_epoch = loader_steps_per_epoch(job->train.source.trainer.loader);
+    job->evaluate_every = settings->eval_every;
+    if (by_epochs && options_source(parsed, "eval-every") > OPTION_FROM_TABLE)
+        return error_set(err, ERROR_USAGE,
+                         "--eval-every and --eval-every-epochs exclude each other");
+    if (by_epochs)
+        job->evaluate_every = llround(settings->eval_every_epochs * (double)per_epoch);
+    if (by_epochs && settings->eval_every_epochs > 0 && job->evaluate_every < 1)
+        job->evaluate_every = 1;
     return 0;
 }
 
@@ -183,9 +212,6 @@ static int refuse_bucket(const char *directory, struct error *err)
 static int choose_output(struct job *job, struct error *err)
 {
     const char *directory = job->settings->output_dir;
-    if (getenv("CHECKPOINT_DIR"))
-        log_line(LOG_WARNING, "CHECKPOINT_DIR is set, but this version writes no checkpoints; "
-                              "--output-dir gets the weights at the end");
     if (!directory)
         return 0;
     if (refuse_bucket(directory, err) < 0)
@@ -207,6 +233,29 @@ static int check_target(const struct job *job, const struct options *parsed, str
     if (options_source(parsed, "target-accuracy") && !job->validation.source.trainer.loader)
         return error_set(err, ERROR_USAGE, "--target-accuracy needs an evaluation: %s",
                          job->settings->explain ? "leave --explain out" : "give --eval-data");
+    if (options_source(parsed, "stop-at-accuracy") &&
+        (!job->validation.source.trainer.loader || !job->evaluate_every))
+        return error_set(err, ERROR_USAGE,
+                         "--stop-at-accuracy needs evaluations on the way: give --eval-every "
+                         "or --eval-every-epochs, and data for them");
+    return 0;
+}
+
+/* Bits depend on the number of threads, so a run that goes on keeps it, unless told otherwise. */
+static void keep_threads(struct job *job, const struct options *parsed)
+{
+    int64_t earlier = saving_earlier(&job->saving, "threads", job->session.threads);
+    if (options_source(parsed, "threads") <= OPTION_FROM_TABLE && earlier > 0 &&
+        earlier < job->session.threads)
+        job->session.threads = (int)earlier;
+}
+
+static int open_checkpoints(struct job *job, const struct options *parsed, struct error *err)
+{
+    if (saving_open(&job->saving, parsed, &job->settings->saving, job->session.model->name, err) <
+        0)
+        return -1;
+    keep_threads(job, parsed);
     return 0;
 }
 
@@ -218,8 +267,9 @@ static int prepare(struct job *job, struct options *parsed, struct train_setting
         rule_resolve_groups(parsed, &settings->rule, job->session.recipe, settings->common.batch,
                             &job->rule, err) < 0 ||
         session_build(&job->session, parsed, &settings->common, err) < 0 ||
-        choose_output(job, err) < 0 || open_data(job, err) < 0 ||
-        choose_length(job, parsed, err) < 0 || check_target(job, parsed, err) < 0)
+        open_checkpoints(job, parsed, err) < 0 || choose_output(job, err) < 0 ||
+        open_data(job, err) < 0 || choose_length(job, parsed, err) < 0 ||
+        choose_evaluations(job, parsed, err) < 0 || check_target(job, parsed, err) < 0)
         return -1;
     return schedule_parse(settings->schedule, job->rule.rate, settings->warmup_epochs,
                           loader_steps_per_epoch(job->train.source.trainer.loader),
@@ -261,19 +311,42 @@ static int make_watchers(struct job *job, const struct options *parsed, struct e
     return watchers_create(&job->settings->watch, &run, &job->watchers, err);
 }
 
+static int start_saving(struct job *job, const struct options *parsed, struct error *err)
+{
+    struct saving_run run = {.options = parsed,
+                             .session = &job->session,
+                             .data = job->train.spec,
+                             .rate = job->rule.rate,
+                             .goal = job->total_steps,
+                             .steps_per_epoch =
+                                 loader_steps_per_epoch(job->train.source.trainer.loader),
+                             .params = job->params,
+                             .updater = job->updater,
+                             .plan = job->plan};
+    return saving_start(&job->saving, &run, err);
+}
+
+static int64_t first_step(const struct job *job)
+{
+    return job->saving.resumed ? job->saving.manifest.step : 0;
+}
+
 static int make(struct job *job, const struct options *parsed, struct error *err)
 {
-    int64_t warmup = job->total_steps / 2 < WARMUP_STEPS ? job->total_steps / 2 : WARMUP_STEPS;
+    int64_t steps = job->total_steps - first_step(job);
+    int64_t warmup = steps / 2 < WARMUP_STEPS ? steps / 2 : WARMUP_STEPS;
     if (make_plans(job, err) < 0 ||
         params_initialize(job->params, (uint64_t)job->settings->common.seed, err) < 0 ||
         session_fill_statistics(&job->session, &job->settings->common, &job->train, job->params,
                                 err) < 0 ||
         updater_create(job->params, job->rule.groups, job->rule.group_count, job->session.threads,
                        &job->updater, err) < 0 ||
-        comm_open(&job->comm, err) < 0 ||
-        report_init(&job->report, job->total_steps, warmup, err) < 0)
+        comm_open(&job->comm, err) < 0 || report_init(&job->report, steps, warmup, err) < 0)
         return -1;
     updater_initialize_slots(job->updater);
+    if (saving_load(&job->saving, job->params, job->updater, err) < 0 ||
+        start_saving(job, parsed, err) < 0)
+        return -1;
     return make_watchers(job, parsed, err);
 }
 
@@ -281,6 +354,8 @@ static void observe(void *context, const struct train_event *event)
 {
     struct job *job = context;
     report_observe(&job->report, event);
+    if (event->kind == TRAIN_SAVED)
+        snprintf(job->checkpoint, sizeof job->checkpoint, "%s", event->path);
     watchers_observe(&job->watchers, event);
 }
 
@@ -296,8 +371,11 @@ static int train(struct job *job, const atomic_int *stop_signal, struct error *e
         .schedule = &job->schedule,
         .comm = job->comm,
         .seed = (uint64_t)job->settings->common.seed,
+        .first_step = first_step(job),
         .total_steps = job->total_steps,
-        .evaluate_every = job->settings->eval_every,
+        .evaluate_every = job->evaluate_every,
+        .stop_accuracy = job->settings->stop_accuracy,
+        .saving = saving_for_trainer(&job->saving),
         .stop_signal = stop_signal,
     };
     return trainer_run(&inputs, observe, job, err);
@@ -356,10 +434,11 @@ static int write_json(const struct job *job, bool gated, struct error *err)
     session_describe_input(&job->train, json);
     describe_gate(job, gated, json);
     json_set_bool(json, "interrupted", signals_status() != 0);
-    /* What later kinds of model and later steps of a run fill; null says: not here. */
-    static const char *const absent[] = {"checkpoint", "export"};
-    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
-        json_set_number(json, absent[i], NAN);
+    json_set_integer(json, "first_step", first_step(job));
+    json_set_integer(json, "last_step", first_step(job) + job->report.steps);
+    json_set_integer(json, "goal", job->total_steps);
+    json_set_text(json, "checkpoint", *job->checkpoint ? job->checkpoint : NULL);
+    json_set_number(json, "export", NAN); /* null until there is one */
     if (*job->weights_path)
         json_set_text(json, "weights", job->weights_path);
     int status = output_json(json, job->settings->common.json, err);
@@ -373,10 +452,11 @@ static void print_scores(const struct job *job, FILE *out)
     struct report_speed speed;
     int batch = plan_batch(job->plan);
     report_measure(report, batch, &speed);
-    if (report->steps < job->total_steps)
+    int64_t steps = job->total_steps - first_step(job);
+    if (report->steps < steps)
         fprintf(out, "Stopped after %" PRId64 " of ", report->steps);
-    fprintf(out, "%" PRId64 " steps, %" PRId64 " examples in %.1f s", job->total_steps,
-            report->examples, report->seconds);
+    fprintf(out, "%" PRId64 " steps, %" PRId64 " examples in %.1f s", steps, report->examples,
+            report->seconds);
     if (speed.steps)
         fprintf(out, ", %.1f examples/s", batch / speed.median_step_seconds);
     fprintf(out, "\n");
@@ -390,6 +470,8 @@ static void print_scores(const struct job *job, FILE *out)
         report_binary(scores->accuracy, scores->majority, scores->auc, scores->log_loss, out);
     if (*job->weights_path)
         fprintf(out, "Weights: %s\n", job->weights_path);
+    if (*job->checkpoint)
+        fprintf(out, "Checkpoint: %s\n", job->checkpoint);
 }
 
 /* The words that scripts around the original programs look for. */
@@ -440,7 +522,7 @@ static int finish(struct job *job, bool gated, struct error *err)
 
 static int run(struct options *parsed, void *settings, struct error *err)
 {
-    struct job job = {.settings = settings};
+    struct job job = {.settings = settings, .saving = SAVING_NONE};
     int status = -1;
     if (prepare(&job, parsed, settings, err) < 0 || make(&job, parsed, err) < 0)
         goto out;

@@ -1,5 +1,6 @@
 /* From the words of the command line to the fields of the settings. */
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 
 #include "base/error.h"
@@ -215,4 +216,38 @@ int option_set(const struct option *option, const char *where, const char *text,
         break;
     }
     return error_set(err, ERROR_USAGE, "%s: is not an option", where);
+}
+
+bool option_text(const struct option *option, const void *settings, char *out, size_t bytes)
+{
+    const void *field = (const char *)settings + option->offset;
+    switch (option->type) {
+    case OPTION_IS_FLAG:
+        snprintf(out, bytes, "%s", *(const bool *)field ? "true" : "false");
+        return true;
+    case OPTION_IS_INT:
+        snprintf(out, bytes, "%d", *(const int *)field);
+        return true;
+    case OPTION_IS_LONG:
+        snprintf(out, bytes, "%" PRId64, *(const int64_t *)field);
+        return true;
+    case OPTION_IS_NUMBER:
+    case OPTION_IS_SECONDS:
+        snprintf(out, bytes, "%.15g", *(const double *)field);
+        return true;
+    case OPTION_IS_BYTES:
+        snprintf(out, bytes, "%zu", *(const size_t *)field);
+        return true;
+    case OPTION_IS_TEXT:
+    case OPTION_IS_CHOICE:
+    case OPTION_IS_ARGUMENT:
+        if (*(const char *const *)field)
+            snprintf(out, bytes, "%s", *(const char *const *)field);
+        return *(const char *const *)field != NULL;
+    case OPTION_IS_REFUSED:
+    case OPTION_IS_SECTION:
+    case OPTION_IS_END:
+        break;
+    }
+    return false;
 }

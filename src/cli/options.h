@@ -155,4 +155,8 @@ size_t option_next_word(const char **list, const char **word);
 int option_set(const struct option *option, const char *where, const char *text, void *settings,
                struct error *err);
 
+/* The field's value as one would write it, e.g. for a manifest; false when there is none: a section,
+ * or a text that was not given. */
+bool option_text(const struct option *option, const void *settings, char *out, size_t bytes);
+
 #endif

@@ -78,12 +78,6 @@
         OPTION_REFUSED("num-warmup-batches", .value = "N", .help = "write lockstep bench"),        \
         OPTION_REFUSED("display-every", .value = "N",                                              \
                        .help = "progress is shown as time passes; --verbose shows every step"),    \
-        OPTION_REFUSED("epochs-between-evals", .value = "N", .aliases = "eval-interval",           \
-                       .help = "write --eval-every, in steps"),                                    \
-        OPTION_REFUSED("stop-threshold", .value = "X", .aliases = "stop-at-top-1-accuracy",        \
-                       .help =                                                                     \
-                           "training does not stop early; --target-accuracy is checked at its "    \
-                           "end"),                                                                 \
         OPTION_REFUSED("enable-lars", .accepts = "false 0", .aliases = "use-larc",                 \
                        .help = "write --optimizer lars"),                                          \
         OPTION_REFUSED(                                                                            \
@@ -91,12 +85,6 @@
             .help = "write --schedule polynomial:2 or --schedule piecewise:30=0.1,60=0.01"),       \
         OPTION_REFUSED("fine-tune", .accepts = "false 0",                                          \
                        .help = "training starts from new weights, and changes all of them"),       \
-        OPTION_REFUSED("checkpoint", .value = "DIR", .aliases = "checkpoint-dir log-dir",          \
-                       .help = "this version saves weights at the end only; write --output-dir"),  \
-        OPTION_REFUSED("checkpoint-every", .value = "N",                                           \
-                       .aliases = "save-model-secs save-checkpoints-steps",                        \
-                       .help = "this version saves weights at the end only, in --output-dir"),     \
-        OPTION_REFUSED("clear-log", .accepts = "true 1", .help = "every run starts over"),         \
         OPTION_REFUSED("export-dir", .value = "DIR",                                               \
                        .help = "this version exports no models; --output-dir gets the weights"),   \
         OPTION_REFUSED("print-training-accuracy", .accepts = "true 1",                             \

@@ -419,11 +419,35 @@ int params_write(struct params *params, int index, const struct tensor *in, stru
     return copy_in(params, index, place_of(params, index), in, err);
 }
 
+/* What a reorder leaves as 0 of a tensor of ones is padding. */
+static int pad(struct params *params, int index, float *stored, float padding, struct error *err)
+{
+    size_t stored_count = params->list[index].count;
+    int64_t count = shape_count(&value_of(params, index)->shape);
+    float *ones = memory_allocate(((size_t)count + stored_count) * sizeof *ones);
+    if (!ones)
+        return error_set(err, ERROR_MEMORY, "no memory to pad %s", params_name(params, index));
+    float *mask = ones + count;
+    struct tensor plain = {
+        .dtype = DTYPE_F32, .shape = value_of(params, index)->shape, .data = ones};
+    for (int64_t i = 0; i < count; i++)
+        ones[i] = 1;
+    int status = copy_in(params, index, mask, &plain, err);
+    for (size_t i = 0; status == 0 && i < stored_count; i++)
+        if (mask[i] == 0)
+            stored[i] = padding;
+    memory_free(ones);
+    return status;
+}
+
 int params_write_slot(struct params *params, int index, int slot, const struct tensor *in,
-                      struct error *err)
+                      float padding, struct error *err)
 {
     float *stored = slot_place(params, index, slot, err);
-    return stored ? copy_in(params, index, stored, in, err) : -1;
+    if (!stored || copy_in(params, index, stored, in, err) < 0)
+        return -1;
+    bool padded = params->list[index].count > (size_t)shape_count(&in->shape);
+    return padded && padding != 0 ? pad(params, index, stored, padding, err) : 0;
 }
 
 /* --- The slabs --- */

@@ -60,8 +60,9 @@ int params_read_gradient(const struct params *params, int index, struct tensor *
 int params_read_slot(const struct params *params, int index, int slot, struct tensor *out,
                      struct error *err);
 int params_write(struct params *params, int index, const struct tensor *in, struct error *err);
+/* `padding` fills what a blocked layout adds: a rule may divide by its slot. */
 int params_write_slot(struct params *params, int index, int slot, const struct tensor *in,
-                      struct error *err);
+                      float padding, struct error *err);
 
 int params_slots(const struct params *params);
 size_t params_elements(const struct params *params);       /* of the weights slab */

@@ -349,10 +349,20 @@ static void run_step(struct plan *plan, struct step *step)
     }
 }
 
+void plan_set_stop(struct plan *plan, const atomic_int *stop)
+{
+    plan->stop = stop;
+}
+
+static bool stopped(const struct plan *plan)
+{
+    return plan->stop && atomic_load_explicit(plan->stop, memory_order_relaxed);
+}
+
 static void run_steps(struct plan *plan, int first, int end, plan_bucket_fn *on_bucket,
                       void *context)
 {
-    for (int s = first; s < end; s++) {
+    for (int s = first; s < end && !stopped(plan); s++) {
         struct step *step = &plan->steps[s];
         if (plan->options.profile) {
             double start = clock_seconds();

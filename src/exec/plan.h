@@ -4,6 +4,7 @@
 #ifndef EXEC_PLAN_H
 #define EXEC_PLAN_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -62,6 +63,10 @@ void plan_commit_statistics(struct plan *plan);
 void plan_set_random(struct plan *plan, uint64_t seed, uint64_t step);
 /* Serving plans fold weights when made; call after params changed. A no-op for other modes. */
 int plan_refresh_weights(struct plan *plan, struct error *err);
+
+/* Once *stop (which may be NULL) is not 0, forward and backward end before their next operation;
+ * what they were computing is then of no use. */
+void plan_set_stop(struct plan *plan, const atomic_int *stop);
 
 /* Repeats the forward pass and looks at every result: the name of the first node that made a NaN
  * or an infinity, or NULL. */

@@ -166,6 +166,7 @@ struct plan {
     float loss_scale;
     uint64_t random_seed, random_step;
     float *bound_weights; /* where params' slabs were when steps were bound */
+    const atomic_int *stop; /* NULL: nothing stops it */
     int profiled_runs;
     bool warm; /* more than one forward pass was begun */
 };

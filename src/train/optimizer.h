@@ -46,8 +46,9 @@ struct optimizer {
     const char *options; /* names of the settings it reads, beside weight decay */
     float default_rate;  /* when neither the user nor the model's recipe has one */
     int slot_count;
-    float slot_initial[PARAMS_MAX_SLOTS]; /* Adagrad: 0.1 */
-    bool needs_norms;                     /* fill the range's norms before each step (LARS) */
+    const char *slot_names[PARAMS_MAX_SLOTS]; /* in checkpoints */
+    float slot_initial[PARAMS_MAX_SLOTS];     /* Adagrad: 0.1 */
+    bool needs_norms;                         /* fill the range's norms before each step (LARS) */
     struct optimizer_settings defaults;
     /* `step` counts from 1. Elementwise: may be called on disjoint pieces from several threads
      * at once, and a weight of 0 whose gradients are all 0 stays 0 (padding relies on it). */
@@ -91,6 +92,9 @@ int updater_create(struct params *params, const struct param_group *groups, int 
 void updater_destroy(struct updater *updater); /* accepts NULL */
 /* Slots that `groups` need of params_create. */
 int updater_slots_needed(const struct param_group *groups, int group_count);
+/* What the rule of a parameter calls its slot, or NULL when it has no such slot, and the value it
+ * starts with; for checkpoints, hence the void. */
+const char *updater_describe_slot(void *updater, int param, int slot, float *initial);
 /* Sets the slots to the rules' initial values. */
 void updater_initialize_slots(struct updater *updater);
 /* The gradients of the tables, for the following questions and the next step; `lists` is read then,

@@ -6,9 +6,11 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "comm/comm.h"
 #include "exec/sparse.h"
 #include "graph/graph.h"
+#include "store/saver.h"
 #include "train/feed.h"
 #include "train/scores.h"
 
@@ -34,6 +36,11 @@ struct run {
     int64_t steps_per_epoch;
     int64_t examples;
     int64_t evaluated_at; /* the step of the last evaluation, or -1 */
+    double evaluated_loss, evaluated_accuracy;
+    bool abandoned;     /* the step in flight was given up for a signal */
+    int64_t saved_at;   /* the step of the last snapshot; at first the one that was resumed */
+    bool saved_score;   /* with its evaluation */
+    double saved_clock; /* when */
 };
 
 static bool stopping(const atomic_int *stop_signal)
@@ -147,6 +154,8 @@ static int evaluate(struct run *run, struct error *err)
     event.examples = metrics.examples;
     event.step_seconds = clock_seconds() - start;
     run->evaluated_at = run->step;
+    run->evaluated_loss = event.loss;
+    run->evaluated_accuracy = event.accuracy;
     emit(run, &event);
     return 0;
 }
@@ -238,6 +247,13 @@ static int check_finite(struct run *run, double loss, struct error *err)
     return not_finite(run, loss, err);
 }
 
+/* Nothing was changed yet. Ranks must agree on it first, so with peers the step is finished. */
+static bool abandon(struct run *run, int peers)
+{
+    run->abandoned = peers == 1 && stopping(run->inputs->stop_signal);
+    return run->abandoned;
+}
+
 static int step(struct run *run, struct error *err)
 {
     const struct trainer_inputs *inputs = run->inputs;
@@ -251,11 +267,15 @@ static int step(struct run *run, struct error *err)
     double fed = clock_seconds();
     plan_set_random(inputs->plan, inputs->seed, (uint64_t)run->step);
     feed_forward(feed);
+    if (abandon(run, peers))
+        return 0;
     feed_count(feed, &metrics);
     double forwarded = clock_seconds();
     plan_backward(inputs->plan, 1.0F / ((float)plan_batch(inputs->plan) * (float)peers),
                   peers > 1 ? reduce_bucket : NULL, run);
     double backwarded = clock_seconds();
+    if (abandon(run, peers))
+        return 0;
     if (finish_reduce(run, err) < 0)
         return -1;
     hand_rows_over(run);
@@ -280,6 +300,95 @@ static int step(struct run *run, struct error *err)
     event.update_seconds = end - reduced;
     emit(run, &event);
     return 0;
+}
+
+/* --- saving --------------------------------------------------------------------------------- */
+
+static bool evaluated_now(const struct run *run)
+{
+    return run->evaluated_at == run->step;
+}
+
+static bool improved(const struct run *run)
+{
+    struct manifest now = {.evaluated = evaluated_now(run),
+                           .loss = run->evaluated_loss,
+                           .accuracy = run->evaluated_accuracy};
+    return manifest_score(&now) > saver_best_score(run->inputs->saving.saver);
+}
+
+static bool saving_due(const struct run *run)
+{
+    const struct trainer_saving *saving = &run->inputs->saving;
+    if (run->saved_at == run->step)
+        return false;
+    return (saving->every_steps && run->step % saving->every_steps == 0) ||
+           (saving->every_seconds > 0 &&
+            clock_seconds() - run->saved_clock >= saving->every_seconds) ||
+           improved(run);
+}
+
+static int save(struct run *run, int64_t goal, struct error *err)
+{
+    struct saver_moment moment = {.step = run->step,
+                                  .goal = goal,
+                                  .evaluated = evaluated_now(run),
+                                  .loss = run->evaluated_loss,
+                                  .accuracy = run->evaluated_accuracy};
+    run->saved_at = run->step;
+    run->saved_score = moment.evaluated;
+    run->saved_clock = clock_seconds();
+    return saver_start(run->inputs->saving.saver, &moment, err);
+}
+
+/* Tells of a save that has ended since the last look; -1 with `err` filled when it failed. */
+static int tell_saved(struct run *run, struct error *err)
+{
+    struct saver_result result;
+    if (!saver_take(run->inputs->saving.saver, &result))
+        return 0;
+    if (result.error.code)
+        return error_set(err, result.error.code, "the checkpoint of step %" PRId64 ": %s",
+                         result.step, result.error.message);
+    struct train_event event = make_event(run, TRAIN_SAVED);
+    event.step = result.step;
+    event.step_seconds = result.seconds;
+    event.path = result.path;
+    emit(run, &event);
+    return 0;
+}
+
+/* The training goes on without: the earlier checkpoints are whole, and the next may succeed. */
+static void save_if_due(struct run *run)
+{
+    struct error failure = {0};
+    if (!run->inputs->saving.saver)
+        return;
+    int status = tell_saved(run, &failure);
+    if (status == 0 && saving_due(run) && !saver_busy(run->inputs->saving.saver))
+        status = save(run, run->inputs->total_steps, &failure);
+    if (status < 0)
+        log_line(LOG_WARNING, "%s; the training goes on, earlier checkpoints are as they were",
+                 failure.message);
+}
+
+/* The last state, unless that is what was saved last. */
+static int save_last(struct run *run, int64_t goal, struct error *err)
+{
+    struct error earlier = {0};
+    struct saver *saver = run->inputs->saving.saver;
+    if (!saver || run->step == run->inputs->first_step)
+        return 0;
+    saver_wait(saver);
+    int status = tell_saved(run, &earlier);
+    bool same = run->saved_at == run->step && goal == run->inputs->total_steps &&
+                run->saved_score == evaluated_now(run);
+    if (status == 0 && same)
+        return 0;
+    if (save(run, goal, err) < 0)
+        return -1;
+    saver_wait(saver);
+    return tell_saved(run, err);
 }
 
 /* --- the run -------------------------------------------------------------------------------- */
@@ -321,6 +430,8 @@ static int prepare(struct run *run, struct error *err)
     run->rows = ARENA_ARRAY(run->arena, struct sparse_rows, run->row_lists + 1);
     if (!run->requests || !run->rows)
         return error_set(err, ERROR_MEMORY, "no memory for the training loop");
+    if (!inputs->comm || comm_size(inputs->comm) == 1)
+        plan_set_stop(inputs->plan, inputs->stop_signal);
     run->steps_per_epoch = loader_steps_per_epoch(inputs->train.loader);
     if (run->steps_per_epoch)
         loader_seek(inputs->train.loader,
@@ -335,19 +446,44 @@ static bool evaluation_due(const struct run *run)
     return run->inputs->validation.loader && every && run->step % every == 0;
 }
 
+static bool accurate_enough(const struct run *run)
+{
+    double wanted = run->inputs->stop_accuracy;
+    return wanted > 0 && evaluated_now(run) && run->evaluated_accuracy >= wanted;
+}
+
 static int run_steps(struct run *run, struct error *err)
 {
     const struct trainer_inputs *inputs = run->inputs;
-    struct train_event started = make_event(run, TRAIN_STARTED);
-    emit(run, &started);
-    while (run->step < inputs->total_steps && !stopping(inputs->stop_signal)) {
+    while (run->step < inputs->total_steps && !stopping(inputs->stop_signal) &&
+           !accurate_enough(run)) {
         if (step(run, err) < 0)
             return -1;
+        if (run->abandoned)
+            break;
         if (evaluation_due(run) && evaluate(run, err) < 0)
             return -1;
+        save_if_due(run);
     }
-    if (inputs->validation.loader && run->evaluated_at != run->step &&
-        !stopping(inputs->stop_signal) && evaluate(run, err) < 0)
+    if (inputs->validation.loader && !evaluated_now(run) && !stopping(inputs->stop_signal) &&
+        evaluate(run, err) < 0)
+        return -1;
+    return 0;
+}
+
+/* A step that made no finite numbers changed nothing, so the last good one is worth keeping. */
+static int run_and_save(struct run *run, struct error *err)
+{
+    struct error saving = {0};
+    struct train_event started = make_event(run, TRAIN_STARTED);
+    emit(run, &started);
+    if (run_steps(run, err) < 0) {
+        if (err->code == ERROR_NUMERIC && save_last(run, run->inputs->total_steps, &saving) < 0)
+            log_line(LOG_WARNING, "%s", saving.message);
+        return -1;
+    }
+    int64_t goal = accurate_enough(run) ? run->step : run->inputs->total_steps;
+    if (save_last(run, goal, err) < 0)
         return -1;
     struct train_event finished = make_event(run, TRAIN_FINISHED);
     emit(run, &finished);
@@ -362,12 +498,15 @@ int trainer_run(const struct trainer_inputs *inputs, train_observer *observer, v
                       .context = context,
                       .arena = arena_create(),
                       .step = inputs->first_step,
-                      .evaluated_at = -1};
+                      .evaluated_at = -1,
+                      .saved_at = inputs->first_step,
+                      .saved_clock = clock_seconds()};
     if (!run.arena)
         return error_set(err, ERROR_MEMORY, "no memory for the training loop");
     int status = prepare(&run, err);
     if (status == 0)
-        status = run_steps(&run, err);
+        status = run_and_save(&run, err);
+    plan_set_stop(inputs->plan, NULL);
     scores_release(&run.evaluation.scores);
     arena_destroy(run.arena);
     return status;

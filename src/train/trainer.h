@@ -14,6 +14,7 @@
 #include "train/schedule.h"
 
 struct comm;
+struct saver;
 
 enum train_event_kind {
     TRAIN_STARTED,
@@ -47,6 +48,13 @@ struct trainer_data {
     int field_count;
 };
 
+/* When checkpoints are saved: also at the end, and after an evaluation better than all before. */
+struct trainer_saving {
+    struct saver *saver;  /* NULL: never */
+    int64_t every_steps;  /* 0: not by steps */
+    double every_seconds; /* 0: not by time */
+};
+
 struct trainer_inputs { /* all borrowed for the length of the run */
     const struct graph *graph;
     struct plan *plan; /* PLAN_TRAIN, of the train loader's batch */
@@ -58,13 +66,16 @@ struct trainer_inputs { /* all borrowed for the length of the run */
     struct comm *comm; /* NULL: alone */
     uint64_t seed;     /* of dropout */
     int64_t first_step, total_steps;
-    int64_t evaluate_every;        /* 0: only at the end, if there is validation data */
+    int64_t evaluate_every; /* 0: only at the end, if there is validation data */
+    double stop_accuracy;   /* the run ends when an evaluation reaches it; 0: never */
+    struct trainer_saving saving;
     const atomic_int *stop_signal; /* a signal number once one arrived; may be NULL */
 };
 
-/* Runs until total_steps, a failure, or *stop_signal (then it returns 0 after the last whole
- * step). A loss or gradient that is not finite is ERROR_NUMERIC, naming step and op, with the
- * weights and statistics of the last good step kept. Data that does not fit the network's inputs
+/* Runs until total_steps, a failure, or *stop_signal, which abandons the step in flight: it returns
+ * 0 with everything as the last whole step left it. A loss or gradient that is not finite is
+ * ERROR_NUMERIC, naming step and op, with the weights and statistics of the last good step kept. A
+ * checkpoint that cannot be saved on the way is a warning; the last one, an error. Data that does not fit the network's inputs
  * is ERROR_USAGE with both shapes. Observers are called on the calling thread. Between the first
  * and the last step nothing is allocated. */
 int trainer_run(const struct trainer_inputs *inputs, train_observer *observer, void *context,

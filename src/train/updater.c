@@ -288,6 +288,19 @@ static void fill_slots(struct updater *updater, struct piece *piece, const void 
     }
 }
 
+const char *updater_describe_slot(void *context, int param, int slot, float *initial)
+{
+    const struct updater *updater = context;
+    struct param_range range = params_range(updater->params, param);
+    if (!(range.flags & PARAM_TRAINABLE))
+        return NULL;
+    const struct optimizer *optimizer = group_of(updater, range.name)->optimizer;
+    if (slot >= optimizer->slot_count)
+        return NULL;
+    *initial = optimizer->slot_initial[slot];
+    return optimizer->slot_names[slot];
+}
+
 void updater_initialize_slots(struct updater *updater)
 {
     for_each_piece(updater, updater->piece_count, fill_slots, NULL);

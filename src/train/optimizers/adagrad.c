@@ -37,6 +37,7 @@ const struct optimizer optimizer_adagrad = {
     .options = "epsilon",
     .default_rate = 0.01F,
     .slot_count = 1,
+    .slot_names = {"accumulator"},
     .slot_initial = {0.1F},
     .step = adagrad_step,
 };

@@ -44,6 +44,7 @@ const struct optimizer optimizer_adam = {
     .options = "beta1 beta2 epsilon",
     .default_rate = 0.001F,
     .slot_count = 2,
+    .slot_names = {"m", "v"},
     .defaults = {.beta1 = 0.9F, .beta2 = 0.999F, .epsilon = 1e-8F},
     .step = adam_step,
 };

@@ -76,6 +76,7 @@ const struct optimizer optimizer_ftrl = {
     .options = "l1 l2 lr-power",
     .default_rate = 0.005F,
     .slot_count = 2,
+    .slot_names = {"accumulator", "linear"},
     .slot_initial = {0.1F, 0},
     .defaults = {.learning_rate_power = -0.5F},
     .step = ftrl_step,

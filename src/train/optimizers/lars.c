@@ -43,6 +43,7 @@ const struct optimizer optimizer_lars = {
     .options = "momentum nesterov epsilon lars-trust",
     .default_rate = 1,
     .slot_count = 1,
+    .slot_names = {"momentum"},
     .needs_norms = true,
     .defaults = {.momentum = 0.9F, .trust = 0.001F},
     .step = lars_step,

@@ -51,6 +51,7 @@ const struct optimizer optimizer_momentum = {
     .options = "momentum nesterov",
     .default_rate = 0.01F,
     .slot_count = 1,
+    .slot_names = {"momentum"},
     .defaults = {.momentum = 0.9F},
     .step = momentum_step,
 };

@@ -42,6 +42,7 @@ const struct optimizer optimizer_rmsprop = {
     .options = "momentum rmsprop-decay epsilon",
     .default_rate = 0.001F,
     .slot_count = 2,
+    .slot_names = {"rms", "momentum"},
     .slot_initial = {1, 0},
     .defaults = {.decay_rate = 0.9F, .momentum = 0.9F, .epsilon = 1},
     .step = rmsprop_step,

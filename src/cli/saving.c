@@ -1,0 +1,239 @@
+#include "cli/saving.h"
+
+#include <inttypes.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "cli/session.h"
+#include "exec/plan.h"
+#include "store/checkpoint.h"
+#include "store/saver.h"
+#include "train/optimizer.h"
+
+/* What decides about the numbers. Model and tensors are checked one by one when they are loaded. */
+static const char *const compared[] = {
+    "data",          "examples",     "classes",       "image-size", "embedding-rows",
+    "embedding-dim", "hidden",       "dropout",       "scaling",    "label-smoothing",
+    "batch-size",    "schedule",     "warmup-epochs", "optimizer",  "lr",
+    "group",         "weight-decay", "momentum",      "nesterov",   "beta1",
+    "beta2",         "epsilon",      "rmsprop-decay", "l1",         "l2",
+    "lr-power",      "lars-trust",   "seed",          "threads",    "skip-bad-records",
+};
+enum { COMPARED = sizeof compared / sizeof *compared };
+
+/* --- where and when ------------------------------------------------------------------------- */
+
+static int read_interval(struct saving *saving, const struct options *options, struct error *err)
+{
+    const struct saving_settings *settings = saving->settings;
+    char *end;
+    if (options_source(options, "save-model-secs") > OPTION_FROM_TABLE) {
+        if (options_source(options, "checkpoint-every") > OPTION_FROM_TABLE)
+            return error_set(err, ERROR_USAGE,
+                             "--checkpoint-every and --save-model-secs exclude each other");
+        saving->every_seconds = settings->seconds;
+        return 0;
+    }
+    long long steps = strtoll(settings->every, &end, 10);
+    if (end != settings->every && !*end) {
+        if (steps < 0)
+            return error_set(err, ERROR_USAGE, "--checkpoint-every=%s: must be at least 0",
+                             settings->every);
+        saving->every_steps = steps;
+        return 0;
+    }
+    const struct option seconds = {.type = OPTION_IS_SECONDS, .name = "checkpoint-every"};
+    return option_set(&seconds, "--checkpoint-every", settings->every, &saving->every_seconds, err);
+}
+
+static int refuse_without_directory(const struct options *options, struct error *err)
+{
+    static const char *const words[] = {"checkpoint-every", "save-model-secs", "keep", "fresh"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (options_source(options, words[i]) > OPTION_FROM_TABLE)
+            return error_set(err, ERROR_USAGE,
+                             "--%s says how checkpoints are saved: give --checkpoint-dir=DIR, too",
+                             words[i]);
+    return 0;
+}
+
+/* Checkpoints appear by a rename after a flush; S3 has neither, so a run that is killed could leave
+ * half of one under the name of a whole. */
+static int refuse_bucket(const char *directory, struct error *err)
+{
+    if (strncmp(directory, "s3://", 5) != 0)
+        return 0;
+    return error_set(err, ERROR_USAGE,
+                     "--checkpoint-dir=%s: checkpoints need a file system, for S3 can neither "
+                     "rename nor flush; write to a directory and copy it when the run has ended",
+                     directory);
+}
+
+static int start_over(const struct saving *saving, struct error *err)
+{
+    char aside[PATH_MAX];
+    bool moved;
+    if (!saving->settings->fresh)
+        return 0;
+    if (checkpoints_move_aside(saving->settings->directory, aside, &moved, err) < 0)
+        return error_wrap(err, "--fresh");
+    if (moved)
+        log_line(LOG_INFO, "earlier checkpoints are now in %s", aside);
+    return 0;
+}
+
+static int find(struct saving *saving, const char *model, struct error *err)
+{
+    const char *directory = saving->settings->directory;
+    struct manifest *manifest = &saving->manifest;
+    if (checkpoints_find_newest(directory, saving->arena, manifest, saving->path, &saving->resumed,
+                                err) < 0)
+        return -1;
+    if (saving->resumed && strcmp(manifest->model, model) != 0)
+        return error_set(err, ERROR_USAGE,
+                         "%s is a checkpoint of %s, not of %s: give --checkpoint-dir another "
+                         "directory, or --fresh to move it aside",
+                         saving->path, manifest->model, model);
+    return 0;
+}
+
+int saving_open(struct saving *saving, const struct options *options,
+                const struct saving_settings *settings, const char *model, struct error *err)
+{
+    saving->settings = settings;
+    if (!settings->directory)
+        return refuse_without_directory(options, err);
+    saving->arena = arena_create();
+    if (!saving->arena)
+        return error_set(err, ERROR_MEMORY, "no memory to look for checkpoints");
+    if (refuse_bucket(settings->directory, err) < 0 || read_interval(saving, options, err) < 0)
+        return -1;
+    if (checkpoints_take(settings->directory, &saving->lock, err) < 0)
+        return error_wrap(err, "--checkpoint-dir");
+    return start_over(saving, err) < 0 ? -1 : find(saving, model, err);
+}
+
+void saving_close(struct saving *saving)
+{
+    saver_destroy(saving->saver);
+    checkpoints_let_go(&saving->lock);
+    arena_destroy(saving->arena);
+    *saving = SAVING_NONE;
+}
+
+/* --- going on ------------------------------------------------------------------------------- */
+
+int64_t saving_earlier(const struct saving *saving, const char *setting, int64_t missing)
+{
+    const char *text = saving->resumed ? manifest_setting(&saving->manifest, setting) : NULL;
+    return text ? strtoll(text, NULL, 10) : missing;
+}
+
+int64_t saving_goal(const struct saving *saving, int64_t steps)
+{
+    const struct manifest *manifest = &saving->manifest;
+    if (!saving->resumed)
+        return steps;
+    if (manifest->step >= manifest->goal)
+        return manifest->step + steps;
+    if (steps != manifest->goal)
+        log_line(LOG_INFO,
+                 "the run that was cut short is finished first, to its goal of %" PRId64
+                 " steps; run again for %" PRId64 " more, or start over with --fresh",
+                 manifest->goal, steps);
+    return manifest->goal;
+}
+
+int saving_load(const struct saving *saving, struct params *params, struct updater *updater,
+                struct error *err)
+{
+    struct checkpoint_slots slots = {updater_describe_slot, updater};
+    if (!saving->resumed)
+        return 0;
+    if (checkpoint_load(saving->path, params, &slots, err) < 0)
+        return error_wrap(err, "resume from step %" PRId64, saving->manifest.step);
+    return 0;
+}
+
+/* --- what the run was told ------------------------------------------------------------------ */
+
+/* The option's value, or what became of it where the program resolved it further. */
+static bool describe(const struct saving_run *run, const char *name, char *out, size_t bytes)
+{
+    const struct option *option = option_find(run->options->table, name, strlen(name));
+    if (!strcmp(name, "data"))
+        snprintf(out, bytes, "%s", run->data);
+    else if (!strcmp(name, "threads"))
+        snprintf(out, bytes, "%d", run->session->threads);
+    else if (!strcmp(name, "lr"))
+        snprintf(out, bytes, "%.9g", run->rate);
+    else if (!option || options_source(run->options, name) == OPTION_FROM_NOTHING)
+        return false; /* the model's own, which the tensors' shapes and its name tell */
+    else
+        return option_text(option, run->options->settings, out, bytes);
+    return true;
+}
+
+static int list_settings(struct saving *saving, const struct saving_run *run,
+                         struct manifest *manifest, struct error *err)
+{
+    struct manifest_setting *list = ARENA_ARRAY(saving->arena, struct manifest_setting, COMPARED);
+    char value[512];
+    int count = 0;
+    for (int i = 0; list && i < COMPARED; i++) {
+        if (!describe(run, compared[i], value, sizeof value))
+            continue;
+        list[count].name = compared[i];
+        list[count].value = arena_copy_text(saving->arena, value);
+        list = list[count++].value ? list : NULL;
+    }
+    manifest->settings = list;
+    manifest->setting_count = count;
+    return list ? 0 : error_set(err, ERROR_MEMORY, "no memory for the manifest");
+}
+
+static void warn_of_changes(const struct saving *saving, const struct manifest *now)
+{
+    for (int i = 0; i < COMPARED; i++) {
+        const char *before = manifest_setting(&saving->manifest, compared[i]);
+        const char *value = manifest_setting(now, compared[i]);
+        if (before && value && strcmp(before, value) != 0)
+            log_line(LOG_WARNING,
+                     "--%s is %s; it was %s in the run that is resumed, so the result is not that "
+                     "of one run",
+                     compared[i], value, before);
+    }
+    if (now->fingerprint != saving->manifest.fingerprint)
+        log_line(LOG_WARNING, "other kernels or layouts than in the run that is resumed: the last "
+                              "bits may differ");
+}
+
+int saving_start(struct saving *saving, const struct saving_run *run, struct error *err)
+{
+    struct saver_options options = {
+        .directory = saving->settings->directory,
+        .keep = saving->settings->keep,
+        .params = run->params,
+        .slots = {updater_describe_slot, run->updater},
+        .manifest = {.version = LOCKSTEP_VERSION,
+                     .model = run->session->model->name,
+                     .goal = run->goal,
+                     .steps_per_epoch = run->steps_per_epoch,
+                     .fingerprint = plan_fingerprint(run->plan)},
+    };
+    if (!saving->settings->directory)
+        return 0;
+    if (list_settings(saving, run, &options.manifest, err) < 0)
+        return -1;
+    if (saving->resumed)
+        warn_of_changes(saving, &options.manifest);
+    return saver_create(&options, &saving->saver, err);
+}
+
+struct trainer_saving saving_for_trainer(const struct saving *saving)
+{
+    return (struct trainer_saving){.saver = saving->saver,
+                                   .every_steps = saving->every_steps,
+                                   .every_seconds = saving->every_seconds};
+}

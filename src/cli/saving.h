@@ -1,0 +1,91 @@
+/* Checkpoints of a training, from the words of the command line: where, how often, whether to go on
+ * from one, and what a run that goes on must have in common with the one before. */
+#ifndef CLI_SAVING_H
+#define CLI_SAVING_H
+
+#include <limits.h>
+
+#include "cli/options.h"
+#include "store/checkpoints.h"
+#include "store/manifest.h"
+#include "train/trainer.h"
+
+struct arena;
+struct params;
+struct plan;
+struct session;
+struct updater;
+
+struct saving_settings {
+    const char *directory, *every;
+    double seconds;
+    int keep;
+    bool fresh;
+};
+
+/* Rows of a table whose settings have a `struct saving_settings saving`. */
+#define SAVING_OPTIONS(settings)                                                                   \
+    OPTION_TEXT(settings, saving.directory, "checkpoint-dir", .value = "DIR",                      \
+                .environment = "CHECKPOINT_DIR", .aliases = "checkpoint log-dir",                  \
+                .help = "save checkpoints there, and go on from the newest one: a run that was "   \
+                        "cut short is finished, one that was not gets --steps more"),              \
+        OPTION_TEXT(settings, saving.every, "checkpoint-every", .value = "N|TIME",                 \
+                    .initial = "10m", .aliases = "save-checkpoints-steps",                         \
+                    .help = "steps (500) or time (90s, 10m) between two; also at the end, and "    \
+                            "when an evaluation was the best so far"),                             \
+        OPTION_SECONDS(settings, saving.seconds, "save-model-secs", OPTION_AT_LEAST(0),            \
+                       .value = "SECONDS",                                                         \
+                       .help = "--checkpoint-every in seconds; 0: only at "                        \
+                               "the end"),                                                         \
+        OPTION_INT(settings, saving.keep, "keep", .min = 1, .max = 1000000, .initial = "5",        \
+                   .aliases = "keep-checkpoint-max",                                               \
+                   .help = "newest checkpoints that stay; the best one stays, too"),               \
+        OPTION_FLAG(settings, saving.fresh, "fresh", .aliases = "clear-log",                       \
+                    .help = "start over; earlier checkpoints are moved aside, into DIR/old-...")
+
+/* All zero with lock.descriptor = -1 is none. */
+struct saving {
+    const struct saving_settings *settings;
+    struct arena *arena;
+    struct checkpoints_lock lock;
+    int64_t every_steps;
+    double every_seconds;
+    bool resumed;             /* there is one to go on from: */
+    struct manifest manifest; /* its own */
+    char path[PATH_MAX];
+    struct saver *saver;
+};
+
+#define SAVING_NONE ((struct saving){.lock = {.descriptor = -1}})
+
+/* Takes the directory, and finds the newest whole checkpoint of `model`. A no-op when no directory
+ * is given. */
+int saving_open(struct saving *saving, const struct options *options,
+                const struct saving_settings *settings, const char *model, struct error *err);
+void saving_close(struct saving *saving);
+
+/* A value of the run that is resumed, or `missing`: for options that are not given. */
+int64_t saving_earlier(const struct saving *saving, const char *setting, int64_t missing);
+/* Where a run that asks for `steps` ends. */
+int64_t saving_goal(const struct saving *saving, int64_t steps);
+
+/* Puts the checkpoint's numbers into `params`; a no-op when nothing is resumed. */
+int saving_load(const struct saving *saving, struct params *params, struct updater *updater,
+                struct error *err);
+/* What the run was told, in the words of its options; `rate` is resolved. In the arena. */
+struct saving_run {
+    const struct options *options;
+    const struct session *session;
+    const char *data;
+    double rate;
+    int64_t goal, steps_per_epoch;
+    const struct params *params;
+    struct updater *updater;
+    const struct plan *plan;
+};
+/* Warns of what differs from the run that is resumed, and makes what saves from now on. */
+int saving_start(struct saving *saving, const struct saving_run *run, struct error *err);
+/* For the trainer; all zero when no directory was given. */
+struct trainer_saving saving_for_trainer(const struct saving *saving);
+
+#endif

@@ -1,0 +1,300 @@
+#include "store/saver.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "exec/params.h"
+#include "store/checkpoints.h"
+
+/* One tensor of the checkpoint. */
+struct item {
+    const char *name;
+    int param, slot; /* slot -1: the parameter itself; param -1: the step */
+    struct shape shape;
+    size_t first, bytes; /* in the snapshot */
+};
+
+enum state { IDLE, WRITING, ENDED, STOPPING };
+
+struct saver {
+    struct saver_options options;
+    struct arena *arena;
+    struct item *items;
+    int item_count;
+    size_t bytes, largest;
+    double best_score;
+    struct slab memory; /* the snapshot, or room for the largest tensor */
+    bool snapshot;
+
+    /* Belong to the thread while state is WRITING, else to the caller. */
+    int64_t step;
+    struct manifest manifest;
+    double started;
+    struct saver_result result;
+
+    pthread_t thread;
+    bool running;
+    pthread_mutex_t lock; /* guards `state`; never held while something is written */
+    pthread_cond_t changed;
+    enum state state;
+};
+
+/* --- what is saved -------------------------------------------------------------------------- */
+
+static int add_item(struct saver *saver, const char *name, int param, int slot,
+                    const struct shape *shape, struct error *err)
+{
+    size_t size = param < 0 ? sizeof(int64_t) : (size_t)shape_count(shape) * sizeof(float);
+    struct item *item = &saver->items[saver->item_count++];
+    if (!name)
+        return error_set(err, ERROR_MEMORY, "no memory for the names of a checkpoint");
+    *item = (struct item){name, param, slot, *shape, saver->bytes, size};
+    saver->bytes += (size + 63) & ~(size_t)63;
+    saver->largest = size > saver->largest ? size : saver->largest;
+    return 0;
+}
+
+static int add_param(struct saver *saver, int param, struct error *err)
+{
+    const struct saver_options *options = &saver->options;
+    struct param_range range = params_range(options->params, param);
+    if (add_item(saver, range.name, param, -1, &range.shape, err) < 0)
+        return -1;
+    for (int slot = 0; slot < params_slots(options->params); slot++) {
+        float initial;
+        const char *word = options->slots.describe(options->slots.context, param, slot, &initial);
+        if (word && add_item(saver,
+                             arena_format(saver->arena, "%s%s/%s", checkpoint_optimizer_folder,
+                                          range.name, word),
+                             param, slot, &range.shape, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int list_items(struct saver *saver, struct error *err)
+{
+    const struct params *params = saver->options.params;
+    int most = params_count(params) * (1 + params_slots(params)) + 1;
+    saver->items = ARENA_ARRAY(saver->arena, struct item, most);
+    if (!saver->items)
+        return error_set(err, ERROR_MEMORY, "no memory for %d tensors", most);
+    for (int i = 0; i < params_count(params); i++)
+        if (add_param(saver, i, err) < 0)
+            return -1;
+    return add_item(saver, checkpoint_step_tensor, -1, -1, &(struct shape){0}, err);
+}
+
+/* --- the numbers ---------------------------------------------------------------------------- */
+
+static int read_item(const struct saver *saver, const struct item *item, void *to,
+                     struct error *err)
+{
+    const struct params *params = saver->options.params;
+    struct tensor tensor = {.dtype = DTYPE_F32, .shape = item->shape, .data = to};
+    if (item->param < 0) {
+        memcpy(to, &saver->step, sizeof saver->step);
+        return 0;
+    }
+    return item->slot < 0 ? params_read(params, item->param, &tensor, err)
+                          : params_read_slot(params, item->param, item->slot, &tensor, err);
+}
+
+static int take_snapshot(struct saver *saver, struct error *err)
+{
+    for (int i = 0; i < saver->item_count; i++)
+        if (read_item(saver, &saver->items[i], (char *)saver->memory.data + saver->items[i].first,
+                      err) < 0)
+            return -1;
+    return 0;
+}
+
+static int get_tensor(void *context, int index, const char **name, struct tensor *out,
+                      struct error *err)
+{
+    struct saver *saver = context;
+    const struct item *item = &saver->items[index];
+    char *data = (char *)saver->memory.data + (saver->snapshot ? item->first : 0);
+    if (!saver->snapshot && read_item(saver, item, data, err) < 0)
+        return -1;
+    *name = item->name;
+    *out = (struct tensor){
+        .dtype = item->param < 0 ? DTYPE_I64 : DTYPE_F32, .shape = item->shape, .data = data};
+    return 0;
+}
+
+/* --- writing -------------------------------------------------------------------------------- */
+
+static void write_checkpoint(struct saver *saver)
+{
+    const struct saver_options *options = &saver->options;
+    struct checkpoint_tensors tensors = {saver->item_count, get_tensor, saver};
+    struct saver_result *result = &saver->result;
+    *result = (struct saver_result){.step = saver->step};
+    if (checkpoint_write(options->directory, &saver->manifest, &tensors, result->path,
+                         &result->error) == 0)
+        checkpoints_tidy(options->directory, saver->step, options->keep, &result->error);
+    result->seconds = clock_seconds() - saver->started;
+}
+
+static void set_state(struct saver *saver, enum state state)
+{
+    pthread_mutex_lock(&saver->lock);
+    saver->state = state;
+    pthread_cond_broadcast(&saver->changed);
+    pthread_mutex_unlock(&saver->lock);
+}
+
+static void *run(void *context)
+{
+    struct saver *saver = context;
+    /* The training's threads come first; what is written can wait for them. */
+    enum { NICE = 10 };
+    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
+    for (;;) {
+        pthread_mutex_lock(&saver->lock);
+        while (saver->state != WRITING && saver->state != STOPPING)
+            pthread_cond_wait(&saver->changed, &saver->lock);
+        enum state state = saver->state;
+        pthread_mutex_unlock(&saver->lock);
+        if (state == STOPPING)
+            return NULL;
+        write_checkpoint(saver);
+        set_state(saver, ENDED);
+    }
+}
+
+/* Signals are the main thread's. */
+static int start_thread(struct saver *saver, struct error *err)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failure = pthread_create(&saver->thread, NULL, run, saver);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failure)
+        return error_set(err, ERROR_MEMORY, "no thread to write checkpoints: %s",
+                         strerror(failure));
+    saver->running = true;
+    return 0;
+}
+
+/* --- for the training ----------------------------------------------------------------------- */
+
+static int choose_memory(struct saver *saver, struct error *err)
+{
+    size_t most = saver->options.most_snapshot_bytes;
+    most = most ? most : memory_available_bytes() / 2;
+    saver->snapshot = saver->bytes <= most;
+    return slab_create(saver->snapshot ? saver->bytes : saver->largest, "saving checkpoints",
+                       &saver->memory, err);
+}
+
+int saver_create(const struct saver_options *options, struct saver **out, struct error *err)
+{
+    struct saver *saver = memory_allocate(sizeof *saver);
+    if (!saver)
+        return error_set(err, ERROR_MEMORY, "no memory to save checkpoints");
+    saver->options = *options;
+    saver->best_score = checkpoints_best_score(options->directory);
+    pthread_mutex_init(&saver->lock, NULL);
+    pthread_cond_init(&saver->changed, NULL);
+    saver->arena = arena_create();
+    int status = saver->arena ? 0 : error_set(err, ERROR_MEMORY, "no memory to save checkpoints");
+    if (status < 0 || list_items(saver, err) < 0 || choose_memory(saver, err) < 0 ||
+        (saver->snapshot && start_thread(saver, err) < 0)) {
+        saver_destroy(saver);
+        return -1;
+    }
+    *out = saver;
+    return 0;
+}
+
+void saver_destroy(struct saver *saver)
+{
+    if (!saver)
+        return;
+    if (saver->running) {
+        saver_wait(saver);
+        set_state(saver, STOPPING);
+        pthread_join(saver->thread, NULL);
+    }
+    slab_release(&saver->memory);
+    arena_destroy(saver->arena);
+    pthread_cond_destroy(&saver->changed);
+    pthread_mutex_destroy(&saver->lock);
+    memory_free(saver);
+}
+
+double saver_best_score(const struct saver *saver)
+{
+    return saver->best_score;
+}
+
+bool saver_busy(struct saver *saver)
+{
+    pthread_mutex_lock(&saver->lock);
+    bool busy = saver->state == WRITING;
+    pthread_mutex_unlock(&saver->lock);
+    return busy;
+}
+
+void saver_wait(struct saver *saver)
+{
+    pthread_mutex_lock(&saver->lock);
+    while (saver->state == WRITING)
+        pthread_cond_wait(&saver->changed, &saver->lock);
+    pthread_mutex_unlock(&saver->lock);
+}
+
+bool saver_take(struct saver *saver, struct saver_result *out)
+{
+    pthread_mutex_lock(&saver->lock);
+    bool ended = saver->state == ENDED;
+    if (ended) {
+        *out = saver->result;
+        saver->state = IDLE;
+    }
+    pthread_mutex_unlock(&saver->lock);
+    return ended;
+}
+
+static void describe_moment(struct saver *saver, const struct saver_moment *moment)
+{
+    struct manifest *manifest = &saver->manifest;
+    int64_t length = saver->options.manifest.steps_per_epoch;
+    *manifest = saver->options.manifest;
+    manifest->step = moment->step;
+    manifest->goal = moment->goal;
+    manifest->epoch = length ? moment->step / length : 0;
+    manifest->epoch_step = length ? moment->step % length : 0;
+    manifest->evaluated = moment->evaluated;
+    manifest->loss = moment->loss;
+    manifest->accuracy = moment->accuracy;
+    manifest->saved_at = clock_wall_seconds();
+    saver->step = moment->step;
+    double score = manifest_score(manifest);
+    saver->best_score = score > saver->best_score ? score : saver->best_score;
+}
+
+int saver_start(struct saver *saver, const struct saver_moment *moment, struct error *err)
+{
+    saver_wait(saver);
+    saver->started = clock_seconds();
+    describe_moment(saver, moment);
+    if (!saver->snapshot) {
+        write_checkpoint(saver);
+        set_state(saver, ENDED);
+        return 0;
+    }
+    if (take_snapshot(saver, err) < 0)
+        return -1;
+    set_state(saver, WRITING);
+    return 0;
+}
