@@ -1,12 +1,13 @@
-/* bundle_tool write PREFIX:       a tensor bundle made by us, for TensorFlow to read
- * bundle_tool read PREFIX NAME:   one tensor's bytes, as they are, on the standard output
- * bundle_tool list PREFIX:        a line "NAME DTYPE SHAPE" per tensor, after checking all of them
- * bundle_tool state DIR NAME...:  the file `checkpoint`, of which the last name is the newest
- * check_bundle.py knows what must be in the first. */
+/* A tensor bundle made by us for TensorFlow to read, and what we make of TensorFlow's:
+ *     bundle_tool write PREFIX        check_bundle.py knows what must be in it
+ *     bundle_tool read PREFIX NAME    one tensor's bytes as they lie; strings as LENGTH:BYTES
+ *     bundle_tool list PREFIX         a line per tensor, after checking all: name, dtype, shape
+ *     bundle_tool copy FROM TO        in the order in which the tensors lie in the file
+ *     bundle_tool state DIRECTORY NAME...    the file `checkpoint`; the last name is the newest */
 #include "base/arena.h"
 #include "base/error.h"
-#include "base/memory.h"
 #include "store/bundle.h"
+#include "store/checkpoint_state.h"
 
 enum { TINY = 4000, LARGE = 11 * 454546, STRINGS = 3 };
 
@@ -66,35 +67,80 @@ static int run_write(const char *prefix, struct error *err)
     return bundle_write_finish(writer, err);
 }
 
-static int print_strings(const struct bundle *bundle, int index, struct arena *arena,
-                         struct error *err)
+/* Either kind of tensor; the arena owns what is in it. */
+static int read_tensor(const struct bundle *bundle, int index, struct arena *arena,
+                       struct tensor *out, struct error *err)
 {
-    struct tensor tensor;
-    if (bundle_read_strings(bundle, index, arena, &tensor, err) < 0)
+    const struct bundle_entry *entry = bundle_entry(bundle, index);
+    if (!entry->unreadable && entry->dtype == DTYPE_STRING)
+        return bundle_read_strings(bundle, index, arena, out, err);
+    if (tensor_create(arena, entry->dtype, entry->shape, out, err) < 0)
         return -1;
-    const struct text_view *views = tensor.data;
-    for (int64_t i = 0; i < shape_count(&tensor.shape); i++) {
+    return bundle_read(bundle, index, out, err);
+}
+
+static void print_tensor(const struct tensor *tensor)
+{
+    if (tensor->dtype != DTYPE_STRING) {
+        fwrite(tensor->data, 1, tensor_bytes(tensor), stdout);
+        return;
+    }
+    const struct text_view *views = tensor->data;
+    for (int64_t i = 0; i < shape_count(&tensor->shape); i++) {
         printf("%zu:", views[i].count);
         fwrite(views[i].bytes, 1, views[i].count, stdout);
     }
-    return 0;
 }
 
 static int run_read(const struct bundle *bundle, const char *name, struct arena *arena,
                     struct error *err)
 {
+    struct tensor tensor;
     int index = bundle_find(bundle, name);
     if (index < 0)
         return error_set(err, ERROR_ABSENT, "there is no tensor '%s'", name);
-    const struct bundle_entry *entry = bundle_entry(bundle, index);
-    struct tensor tensor;
-    if (!entry->unreadable && entry->dtype == DTYPE_STRING)
-        return print_strings(bundle, index, arena, err);
-    if (tensor_create(arena, entry->dtype, entry->shape, &tensor, err) < 0 ||
-        bundle_read(bundle, index, &tensor, err) < 0)
+    if (read_tensor(bundle, index, arena, &tensor, err) < 0)
         return -1;
-    fwrite(tensor.data, 1, tensor_bytes(&tensor), stdout);
+    print_tensor(&tensor);
     return 0;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct bundle_entry *const *x = a, *const *y = b;
+    if ((*x)->offset != (*y)->offset)
+        return (*x)->offset < (*y)->offset ? -1 : 1;
+    return ((*x)->bytes > (*y)->bytes) - ((*x)->bytes < (*y)->bytes); /* empty ones in front */
+}
+
+static const struct bundle_entry **sort_by_place(const struct bundle *bundle, struct arena *arena)
+{
+    size_t count = (size_t)bundle_count(bundle);
+    const struct bundle_entry **sorted = ARENA_ARRAY(arena, const struct bundle_entry *, count + 1);
+    for (size_t i = 0; sorted && i < count; i++)
+        sorted[i] = bundle_entry(bundle, (int)i);
+    if (sorted)
+        qsort(sorted, count, sizeof *sorted, by_place);
+    return sorted;
+}
+
+static int run_copy(const struct bundle *bundle, const char *to, struct arena *arena,
+                    struct error *err)
+{
+    const struct bundle_entry **sorted = sort_by_place(bundle, arena);
+    struct bundle_writer *writer;
+    if (!sorted || bundle_write_begin(to, &writer, err) < 0)
+        return -1;
+    for (int i = 0; i < bundle_count(bundle); i++) {
+        struct tensor tensor;
+        const char *name = sorted[i]->name;
+        if (read_tensor(bundle, bundle_find(bundle, name), arena, &tensor, err) < 0 ||
+            bundle_write_tensor(writer, name, &tensor, err) < 0) {
+            bundle_write_drop(writer);
+            return -1;
+        }
+    }
+    return bundle_write_finish(writer, err);
 }
 
 static int run_list(const struct bundle *bundle, struct error *err)
@@ -113,13 +159,15 @@ static int run_list(const struct bundle *bundle, struct error *err)
     return 0;
 }
 
-static int run_on(const char *prefix, const char *name, struct error *err)
+static int run_on(const char *verb, const char *prefix, const char *argument, struct error *err)
 {
     struct bundle *bundle = NULL;
     struct arena *arena = arena_create();
     int status = bundle_open(prefix, &bundle, err);
     if (status == 0)
-        status = name ? run_read(bundle, name, arena, err) : run_list(bundle, err);
+        status = strcmp(verb, "list") == 0   ? run_list(bundle, err)
+                 : strcmp(verb, "read") == 0 ? run_read(bundle, argument, arena, err)
+                                             : run_copy(bundle, argument, arena, err);
     bundle_close(bundle);
     arena_destroy(arena);
     return status;
@@ -128,15 +176,17 @@ static int run_on(const char *prefix, const char *name, struct error *err)
 int main(int argc, char **argv)
 {
     struct error err = {0};
+    const char *verb = argc > 2 ? argv[1] : "";
     int status;
-    if (argc == 3 && strcmp(argv[1], "write") == 0)
+    if (argc == 3 && strcmp(verb, "write") == 0)
         status = run_write(argv[2], &err);
-    else if (argc == 4 && strcmp(argv[1], "read") == 0)
-        status = run_on(argv[2], argv[3], &err);
-    else if (argc == 3 && strcmp(argv[1], "list") == 0)
-        status = run_on(argv[2], NULL, &err);
+    else if (argc > 3 && strcmp(verb, "state") == 0)
+        status = checkpoint_state_write(argv[2], (const char *const *)argv + 3, argc - 3, &err);
+    else if ((argc == 3 && strcmp(verb, "list") == 0) || (argc == 4 && strcmp(verb, "read") == 0) ||
+             (argc == 4 && strcmp(verb, "copy") == 0))
+        status = run_on(verb, argv[2], argv[3], &err);
     else {
-        fprintf(stderr, "usage: bundle_tool write|list PREFIX | read PREFIX NAME\n");
+        fprintf(stderr, "usage: bundle_tool write|list|read|copy|state PREFIX ...\n");
         return 2;
     }
     if (status < 0)
