@@ -226,33 +226,36 @@ static int check_tensor(const struct bundle_writer *writer, const char *name,
     return 0;
 }
 
-/* The next entry; its name is copied. */
-static int add_entry(struct bundle_writer *writer, const char *name, struct bundle_entry **out,
-                     struct error *err)
+/* The next entry, with a copy of the name; NULL when memory is short. */
+static struct bundle_entry *add_entry(struct bundle_writer *writer, const char *name)
 {
     if (writer->count == writer->capacity) {
         int capacity = writer->capacity ? 2 * writer->capacity : 256;
         void *larger = memory_resize(writer->entries, (size_t)capacity * sizeof *writer->entries);
         if (!larger)
-            return error_set(err, ERROR_MEMORY, "%s: no memory for its names", writer->index_path);
+            return NULL;
         writer->entries = larger;
         writer->capacity = capacity;
     }
     char *copy = arena_copy_text(writer->arena, name);
     if (!copy)
-        return error_set(err, ERROR_MEMORY, "%s: no memory for its names", writer->index_path);
-    *out = &writer->entries[writer->count++];
-    **out = (struct bundle_entry){.name = copy};
-    return 0;
+        return NULL;
+    struct bundle_entry *entry = &writer->entries[writer->count++];
+    *entry = (struct bundle_entry){.name = copy};
+    return entry;
 }
 
 int bundle_write_tensor(struct bundle_writer *writer, const char *name, const struct tensor *tensor,
                         struct error *err)
 {
-    struct bundle_entry *entry = NULL;
-    if (check_tensor(writer, name, tensor, err) < 0 || add_entry(writer, name, &entry, err) < 0) {
+    if (check_tensor(writer, name, tensor, err) < 0) {
         writer->failed = true;
         return -1;
+    }
+    struct bundle_entry *entry = add_entry(writer, name);
+    if (!entry) {
+        writer->failed = true;
+        return error_set(err, ERROR_MEMORY, "%s: no memory for its names", writer->index_path);
     }
     uint32_t crc = 0;
     entry->dtype = tensor->dtype;
