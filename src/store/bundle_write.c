@@ -41,27 +41,31 @@ static int create_file(const char *path, int *out, struct error *err)
     return *out < 0 ? error_set(err, ERROR_IO, "%s: %s", path, strerror(errno)) : 0;
 }
 
+static int prepare(struct bundle_writer *writer, const char *prefix, struct error *err)
+{
+    writer->arena = arena_create();
+    writer->buffer = memory_allocate(BUFFER_BYTES);
+    if (!writer->arena || !writer->buffer)
+        return error_set(err, ERROR_MEMORY, "%s: no memory for writing", prefix);
+    if (bundle_index_path(prefix, writer->index_path, err) < 0 ||
+        bundle_data_path(prefix, 0, 1, writer->data_path, err) < 0 ||
+        create_file(writer->data_path, &writer->data, err) < 0)
+        return -1;
+    return create_file(writer->index_path, &writer->index, err);
+}
+
 int bundle_write_begin(const char *prefix, struct bundle_writer **out, struct error *err)
 {
     struct bundle_writer *writer = memory_allocate(sizeof *writer);
     if (!writer)
         return error_set(err, ERROR_MEMORY, "%s: no memory for writing", prefix);
     writer->data = writer->index = -1;
-    writer->arena = arena_create();
-    writer->buffer = memory_allocate(BUFFER_BYTES);
-    int status = 0;
-    if (!writer->arena || !writer->buffer)
-        status = error_set(err, ERROR_MEMORY, "%s: no memory for writing", prefix);
-    if (status == 0 && (bundle_index_path(prefix, writer->index_path, err) < 0 ||
-                        bundle_data_path(prefix, 0, 1, writer->data_path, err) < 0 ||
-                        create_file(writer->data_path, &writer->data, err) < 0 ||
-                        create_file(writer->index_path, &writer->index, err) < 0))
-        status = -1;
-    if (status < 0)
+    if (prepare(writer, prefix, err) < 0) {
         bundle_write_drop(writer);
-    else
-        *out = writer;
-    return status;
+        return -1;
+    }
+    *out = writer;
+    return 0;
 }
 
 void bundle_write_drop(struct bundle_writer *writer)
@@ -97,31 +101,32 @@ static int write_all(int file, const char *path, const char *bytes, size_t count
     return 0;
 }
 
-static bool flush_is_unknown(int code)
+/* One piece of the file, started on its way to the disk or waited for. A failure that is told here
+ * may not be told again by fsync, so it counts; not to know the call is none. */
+static int sync_piece(const struct bundle_writer *writer, uint64_t offset, unsigned how,
+                      struct error *err)
 {
-    return code == ENOSYS || code == EINVAL || code == ESPIPE;
+    if (sync_file_range(writer->data, (off_t)offset, FLUSH_BYTES, how) == 0 || errno == ENOSYS ||
+        errno == EINVAL || errno == ESPIPE)
+        return 0;
+    return fail_at(writer->data_path, offset, err);
 }
 
-/* Starts the last pieces on their way to the disk and waits for the ones before them, so that at
- * most two are dirty: the last flush is short and the data that is trained on stays in the cache,
- * out of which the written pieces are let go. A failure reported here would not be reported again
- * by fsync, so it counts. */
+/* Starts each full piece and waits for the one before it, so that no more than two are dirty: the
+ * flush at the end is short, and the cache keeps what is trained on instead of what was written. */
 static int flush_behind(struct bundle_writer *writer, struct error *err)
 {
-    while (writer->written - writer->flushed >= FLUSH_BYTES) {
-        off_t start = (off_t)writer->flushed, before = start - FLUSH_BYTES;
-        if (sync_file_range(writer->data, start, FLUSH_BYTES, SYNC_FILE_RANGE_WRITE) < 0 &&
-            !flush_is_unknown(errno))
-            return fail_at(writer->data_path, writer->flushed, err);
-        if (before >= 0) {
-            if (sync_file_range(writer->data, before, FLUSH_BYTES,
-                                SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
-                                    SYNC_FILE_RANGE_WAIT_AFTER) < 0 &&
-                !flush_is_unknown(errno))
-                return fail_at(writer->data_path, (uint64_t)before, err);
-            posix_fadvise(writer->data, before, FLUSH_BYTES, POSIX_FADV_DONTNEED);
-        }
-        writer->flushed += FLUSH_BYTES;
+    static const unsigned wait =
+        SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+    for (; writer->written - writer->flushed >= FLUSH_BYTES; writer->flushed += FLUSH_BYTES) {
+        if (sync_piece(writer, writer->flushed, SYNC_FILE_RANGE_WRITE, err) < 0)
+            return -1;
+        if (writer->flushed == 0)
+            continue;
+        uint64_t before = writer->flushed - FLUSH_BYTES;
+        if (sync_piece(writer, before, wait, err) < 0)
+            return -1;
+        posix_fadvise(writer->data, (off_t)before, FLUSH_BYTES, POSIX_FADV_DONTNEED);
     }
     return 0;
 }
@@ -221,33 +226,36 @@ static int check_tensor(const struct bundle_writer *writer, const char *name,
     return 0;
 }
 
-/* The next entry; its name is copied. */
-static int add_entry(struct bundle_writer *writer, const char *name, struct bundle_entry **out,
-                     struct error *err)
+/* The next entry, with a copy of the name; NULL when memory is short. */
+static struct bundle_entry *add_entry(struct bundle_writer *writer, const char *name)
 {
     if (writer->count == writer->capacity) {
         int capacity = writer->capacity ? 2 * writer->capacity : 256;
         void *larger = memory_resize(writer->entries, (size_t)capacity * sizeof *writer->entries);
         if (!larger)
-            return error_set(err, ERROR_MEMORY, "%s: no memory for its names", writer->index_path);
+            return NULL;
         writer->entries = larger;
         writer->capacity = capacity;
     }
     char *copy = arena_copy_text(writer->arena, name);
     if (!copy)
-        return error_set(err, ERROR_MEMORY, "%s: no memory for its names", writer->index_path);
-    *out = &writer->entries[writer->count++];
-    **out = (struct bundle_entry){.name = copy};
-    return 0;
+        return NULL;
+    struct bundle_entry *entry = &writer->entries[writer->count++];
+    *entry = (struct bundle_entry){.name = copy};
+    return entry;
 }
 
 int bundle_write_tensor(struct bundle_writer *writer, const char *name, const struct tensor *tensor,
                         struct error *err)
 {
-    struct bundle_entry *entry = NULL;
-    if (check_tensor(writer, name, tensor, err) < 0 || add_entry(writer, name, &entry, err) < 0) {
+    if (check_tensor(writer, name, tensor, err) < 0) {
         writer->failed = true;
         return -1;
+    }
+    struct bundle_entry *entry = add_entry(writer, name);
+    if (!entry) {
+        writer->failed = true;
+        return error_set(err, ERROR_MEMORY, "%s: no memory for its names", writer->index_path);
     }
     uint32_t crc = 0;
     entry->dtype = tensor->dtype;

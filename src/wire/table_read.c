@@ -184,7 +184,7 @@ int table_walk(const char *name, const void *bytes, size_t count, table_visit *v
                struct error *err)
 {
     struct walk walk = {.bytes = bytes, .count = count, .visit = visit, .context = context};
-    struct table_place place;
+    struct table_place place = {0};
     struct records index = {0};
     strbuf_init(&walk.last_key);
     strbuf_init(&index.key);
