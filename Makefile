@@ -129,7 +129,7 @@ fuzz: $(FUZZERS)
 # ---- interop: what others made and read, with packages from PyPI, npm and Go ----
 interop: all
 	@tools/install-packages packages-interop.txt
-	@INTEROP_PYTHON=$$(tools/venv interop tensorflow-cpu==2.21.0) tests/interop/run
+	@INTEROP_PYTHON=$$(tools/venv interop tensorflow-cpu==2.21.0 tensorboard==2.21.0) tests/interop/run
 .PHONY: interop
 
 # ---- long: hours ----

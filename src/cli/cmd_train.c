@@ -254,6 +254,7 @@ static int make_watchers(struct job *job, const struct options *parsed, struct e
                                .options = parsed,
                                .graph = job->session.graph,
                                .plan = job->plan,
+                               .params = job->params,
                                .output_dir = job->settings->output_dir,
                                .total_steps = job->total_steps,
                                .batch = plan_batch(job->plan),

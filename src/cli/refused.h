@@ -62,7 +62,8 @@
         OPTION_REFUSED("trace-file", .value = "FILE",                                              \
                        .help = "write --explain for the time of each operation"),                  \
         OPTION_REFUSED("run-tensorboard", .accepts = "false 0",                                    \
-                       .help = "this version writes no event files; --json has the numbers"),      \
+                       .help = "write lockstep train --tensorboard DIR, and look at it with "      \
+                               "tensorboard --logdir DIR"),                                        \
         OPTION_REFUSED("dry-run",                                                                  \
                        .help = "`lockstep models MODEL` shows a network without running it"),      \
         OPTION_REFUSED("noinstall", .accepts = "true 1",                                           \
