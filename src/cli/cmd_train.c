@@ -246,6 +246,11 @@ static int make_plans(struct job *job, struct error *err)
     return plan_create(job->session.graph, job->params, &plan, &job->evaluation_plan, err);
 }
 
+static int64_t warmup_steps(const struct job *job)
+{
+    return job->total_steps / 2 < WARMUP_STEPS ? job->total_steps / 2 : WARMUP_STEPS;
+}
+
 static int make_watchers(struct job *job, const struct options *parsed, struct error *err)
 {
     struct watchers_run run = {.command = "train",
@@ -255,7 +260,10 @@ static int make_watchers(struct job *job, const struct options *parsed, struct e
                                .graph = job->session.graph,
                                .plan = job->plan,
                                .params = job->params,
+                               .loader = job->train.source.trainer.loader,
+                               .evaluation_loader = job->validation.source.trainer.loader,
                                .output_dir = job->settings->output_dir,
+                               .warmup_steps = warmup_steps(job),
                                .total_steps = job->total_steps,
                                .batch = plan_batch(job->plan),
                                .threads = job->session.threads};
@@ -264,7 +272,6 @@ static int make_watchers(struct job *job, const struct options *parsed, struct e
 
 static int make(struct job *job, const struct options *parsed, struct error *err)
 {
-    int64_t warmup = job->total_steps / 2 < WARMUP_STEPS ? job->total_steps / 2 : WARMUP_STEPS;
     if (make_plans(job, err) < 0 ||
         params_initialize(job->params, (uint64_t)job->settings->common.seed, err) < 0 ||
         session_fill_statistics(&job->session, &job->settings->common, &job->train, job->params,
@@ -272,7 +279,7 @@ static int make(struct job *job, const struct options *parsed, struct error *err
         updater_create(job->params, job->rule.groups, job->rule.group_count, job->session.threads,
                        &job->updater, err) < 0 ||
         comm_open(&job->comm, err) < 0 ||
-        report_init(&job->report, job->total_steps, warmup, err) < 0)
+        report_init(&job->report, job->total_steps, warmup_steps(job), err) < 0)
         return -1;
     updater_initialize_slots(job->updater);
     return make_watchers(job, parsed, err);

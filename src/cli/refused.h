@@ -59,8 +59,6 @@
                            "write lockstep version"),                                              \
         OPTION_REFUSED("hooks", .value = "NAMES",                                                  \
                        .help = "hooks are parts of TensorFlow; --json has the numbers"),           \
-        OPTION_REFUSED("trace-file", .value = "FILE",                                              \
-                       .help = "write --explain for the time of each operation"),                  \
         OPTION_REFUSED("run-tensorboard", .accepts = "false 0",                                    \
                        .help = "write lockstep train --tensorboard DIR, and look at it with "      \
                                "tensorboard --logdir DIR"),                                        \
@@ -102,6 +100,10 @@
                        .help = "this version exports no models; --output-dir gets the weights"),   \
         OPTION_REFUSED("print-training-accuracy", .accepts = "true 1",                             \
                        .help = "the accuracy on training data is always shown")
+
+#define REFUSED_IN_EVAL                                                                            \
+    OPTION_REFUSED("trace-file", .value = "FILE", .aliases = "trace",                              \
+                   .help = "write lockstep bench --forward-only --trace FILE")
 
 #define REFUSED_IN_BENCH                                                                           \
     OPTION_REFUSED("eval", .accepts = "false 0", .help = "write lockstep eval"),                   \

@@ -52,11 +52,25 @@ static int watch_in_files(const struct watchers_settings *settings, const struct
     return settings->progress_file ? argo_create(&argo, &watchers->argo, err) : 0;
 }
 
+static int trace(const struct watchers_settings *settings, const struct watchers_run *run,
+                 struct watchers *watchers, struct error *err)
+{
+    struct tracing_run traced = {.command = run->command,
+                                 .model = run->model,
+                                 .plan = run->plan,
+                                 .loader = run->loader,
+                                 .evaluation_loader = run->evaluation_loader,
+                                 .warmup_steps = run->warmup_steps,
+                                 .total_steps = run->total_steps};
+    return tracing_create(&settings->trace, &traced, &watchers->tracing, err);
+}
+
 int watchers_create(const struct watchers_settings *settings, const struct watchers_run *run,
                     struct watchers *out, struct error *err)
 {
     struct watchers watchers = {0};
     if (check_settings(settings, err) < 0 || watch_in_files(settings, run, &watchers, err) < 0 ||
+        trace(settings, run, &watchers, err) < 0 ||
         watch_on_standard_error(settings, &watchers, err) < 0) {
         watchers_release(&watchers);
         return -1;
@@ -68,6 +82,7 @@ int watchers_create(const struct watchers_settings *settings, const struct watch
 void watchers_observe(void *context, const struct train_event *event)
 {
     struct watchers *watchers = context;
+    tracing_observe(watchers->tracing, event); /* first: the others take time */
     if (watchers->progress)
         progress_observe(watchers->progress, event);
     if (watchers->lines)
@@ -86,6 +101,7 @@ void watchers_end_line(struct watchers *watchers)
 
 void watchers_release(struct watchers *watchers)
 {
+    tracing_finish(watchers->tracing);
     tensorboard_destroy(watchers->tensorboard);
     argo_destroy(watchers->argo);
     spool_destroy(watchers->spool);

@@ -4,6 +4,7 @@
 #define CLI_WATCHERS_H
 
 #include "cli/options.h"
+#include "cli/tracing.h"
 
 struct argo;
 struct graph;
@@ -19,6 +20,7 @@ struct watchers_settings {
     bool quiet, verbose;
     const char *tensorboard, *progress_file;
     int64_t histogram_every;
+    struct tracing_settings trace;
 };
 
 /* Rows of a table whose settings have a `struct watchers_settings watch`. */
@@ -35,7 +37,8 @@ struct watchers_settings {
                             "them"),                                                               \
         OPTION_TEXT(settings, watch.progress_file, "progress-file", .value = "FILE",               \
                     .environment = "ARGO_PROGRESS_FILE",                                           \
-                    .help = "write STEP/TOTAL there every second, as Argo workflows read it")
+                    .help = "write STEP/TOTAL there every second, as Argo workflows read it"),     \
+        TRACING_OPTIONS(settings, watch.trace)
 
 /* What a watcher may tell about the run; all borrowed for its length. */
 struct watchers_run {
@@ -45,8 +48,9 @@ struct watchers_run {
     const struct graph *graph;
     struct plan *plan;
     struct params *params;
-    const char *output_dir; /* NULL: nothing is kept */
-    int64_t total_steps;
+    struct loader *loader, *evaluation_loader; /* the second may be NULL */
+    const char *output_dir;                    /* NULL: nothing is kept */
+    int64_t warmup_steps, total_steps;
     int batch, threads;
 };
 
@@ -57,6 +61,7 @@ struct watchers {
     struct spool *spool; /* what the next two write through */
     struct tensorboard *tensorboard;
     struct argo *argo;
+    struct tracing *tracing;
 };
 
 int watchers_create(const struct watchers_settings *settings, const struct watchers_run *run,
