@@ -102,7 +102,7 @@
                        .help = "the accuracy on training data is always shown")
 
 #define REFUSED_IN_EVAL                                                                            \
-    OPTION_REFUSED("trace-file", .value = "FILE", .aliases = "trace",                              \
+    OPTION_REFUSED("trace-file", .value = "FILE",                                                  \
                    .help = "write lockstep bench --forward-only --trace FILE")
 
 #define REFUSED_IN_BENCH                                                                           \
