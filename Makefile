@@ -67,7 +67,8 @@ check: $(BUILD)/$(NAME) $(TESTS)
 	@LOCKSTEP=$(BUILD)/$(NAME) tools/run-tests $(TESTS) $(SCRIPTS)
 
 # The OpenMP runtime is not instrumented and would report falsely: only what starts threads itself.
-THREAD_TESTS := $(addprefix $(BUILD)/tests/unit/data/,test_loader test_pictures test_shards test_storage_s3)
+THREAD_TESTS := $(addprefix $(BUILD)/tests/unit/,data/test_loader data/test_pictures data/test_shards \
+                data/test_storage_s3 watch/test_spool)
 check-threads: $(THREAD_TESTS)
 	@tools/run-tests $(THREAD_TESTS)
 .PHONY: check-threads
@@ -129,7 +130,7 @@ fuzz: $(FUZZERS)
 # ---- interop: what others made and read, with packages from PyPI, npm and Go ----
 interop: all
 	@tools/install-packages packages-interop.txt
-	@INTEROP_PYTHON=$$(tools/venv interop tensorflow-cpu==2.21.0) tests/interop/run
+	@INTEROP_PYTHON=$$(tools/venv interop tensorflow-cpu==2.21.0 tensorboard==2.21.0) tests/interop/run
 .PHONY: interop
 
 # ---- long: hours ----

@@ -13,6 +13,7 @@
 #include "cli/rule.h"
 #include "cli/session.h"
 #include "cli/signals.h"
+#include "cli/tracing.h"
 #include "train/feed.h"
 
 struct bench_settings {
@@ -20,6 +21,7 @@ struct bench_settings {
     struct rule_settings rule;
     int64_t batches, warmup_batches, display_every;
     bool forward_only, explain;
+    struct tracing_settings trace;
 };
 
 static const struct option options[] = {
@@ -49,6 +51,7 @@ static const struct option options[] = {
     OPTION_FLAG(bench_settings, explain, "explain",
                 .help = "also print kernel, layout, bytes and share of the time of each "
                         "operation; taking the times costs a little"),
+    TRACING_OPTIONS(bench_settings, trace),
     REFUSED_IN_BENCH,
     REFUSED_EVERYWHERE,
     OPTION_END};
@@ -63,12 +66,14 @@ struct job {
     struct plan *plan;
     struct updater *updater; /* NULL: forward only */
     struct report report;
-    FILE *out;          /* standard output, or NULL when the JSON goes there */
-    struct strbuf text; /* of what is printed next */
+    struct tracing *tracing; /* may be NULL */
+    FILE *out;               /* standard output, or NULL when the JSON goes there */
+    struct strbuf text;      /* of what is printed next */
 };
 
 static void release(struct job *job)
 {
+    tracing_finish(job->tracing);
     strbuf_release(&job->text);
     report_release(&job->report);
     updater_destroy(job->updater);
@@ -111,6 +116,18 @@ static int make_plan(struct job *job, struct error *err)
         return -1;
     updater_initialize_slots(job->updater);
     return 0;
+}
+
+static int make_trace(struct job *job, struct error *err)
+{
+    const struct bench_settings *settings = job->settings;
+    struct tracing_run run = {.command = "bench",
+                              .model = job->session.model->name,
+                              .plan = job->plan,
+                              .loader = job->data.source.trainer.loader,
+                              .warmup_steps = settings->warmup_batches,
+                              .total_steps = settings->warmup_batches + settings->batches};
+    return tracing_create(&settings->trace, &run, &job->tracing, err);
 }
 
 static int prepare(struct job *job, struct options *parsed, struct bench_settings *settings,
@@ -158,6 +175,7 @@ static void observe(void *context, const struct train_event *event)
 {
     struct job *job = context;
     const struct bench_settings *settings = job->settings;
+    tracing_observe(job->tracing, event);
     report_observe(&job->report, event);
     int64_t step = job->report.steps - settings->warmup_batches;
     if (event->kind == TRAIN_STARTED && settings->warmup_batches)
@@ -200,12 +218,14 @@ static int forward(struct job *job, const atomic_int *stop_signal, struct error 
     event.kind = TRAIN_STEP;
     while (event.step < total && !atomic_load(stop_signal)) {
         struct metrics metrics = {0};
-        double start = clock_seconds();
+        event.started = clock_seconds();
         if (feed_next(&feed, err) < 0)
             return -1;
+        event.input_seconds = clock_seconds() - event.started;
         feed_forward(&feed);
         feed_count(&feed, &metrics);
-        event.step_seconds = clock_seconds() - start;
+        event.step_seconds = clock_seconds() - event.started;
+        event.forward_seconds = event.step_seconds - event.input_seconds;
         event.step++;
         event.examples += feed.rows;
         event.loss = metrics_loss(&metrics);
@@ -268,7 +288,7 @@ static int run(struct options *parsed, void *settings, struct error *err)
     if (prepare(&job, parsed, settings, err) < 0)
         goto out;
     print_header(&job);
-    if (make_plan(&job, err) < 0)
+    if (make_plan(&job, err) < 0 || make_trace(&job, err) < 0)
         goto out;
     if ((job.updater ? train : forward)(&job, stop_signal, err) == 0)
         status = finish(&job, err);

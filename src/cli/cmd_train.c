@@ -296,6 +296,18 @@ static int make_plans(struct job *job, struct error *err)
     return plan_create(job->session.graph, job->params, &plan, &job->evaluation_plan, err);
 }
 
+static int64_t first_step(const struct job *job)
+{
+    return job->saving.resumed ? job->saving.manifest.step : 0;
+}
+
+/* Not counted in times. */
+static int64_t warmup_steps(const struct job *job)
+{
+    int64_t half = (job->total_steps - first_step(job)) / 2;
+    return half < WARMUP_STEPS ? half : WARMUP_STEPS;
+}
+
 static int make_watchers(struct job *job, const struct options *parsed, struct error *err)
 {
     struct watchers_run run = {.command = "train",
@@ -304,7 +316,12 @@ static int make_watchers(struct job *job, const struct options *parsed, struct e
                                .options = parsed,
                                .graph = job->session.graph,
                                .plan = job->plan,
+                               .params = job->params,
+                               .loader = job->train.source.trainer.loader,
+                               .evaluation_loader = job->validation.source.trainer.loader,
                                .output_dir = job->settings->output_dir,
+                               .first_step = first_step(job),
+                               .warmup_steps = warmup_steps(job),
                                .total_steps = job->total_steps,
                                .batch = plan_batch(job->plan),
                                .threads = job->session.threads};
@@ -326,22 +343,17 @@ static int start_saving(struct job *job, const struct options *parsed, struct er
     return saving_start(&job->saving, &run, err);
 }
 
-static int64_t first_step(const struct job *job)
-{
-    return job->saving.resumed ? job->saving.manifest.step : 0;
-}
-
 static int make(struct job *job, const struct options *parsed, struct error *err)
 {
     int64_t steps = job->total_steps - first_step(job);
-    int64_t warmup = steps / 2 < WARMUP_STEPS ? steps / 2 : WARMUP_STEPS;
     if (make_plans(job, err) < 0 ||
         params_initialize(job->params, (uint64_t)job->settings->common.seed, err) < 0 ||
         session_fill_statistics(&job->session, &job->settings->common, &job->train, job->params,
                                 err) < 0 ||
         updater_create(job->params, job->rule.groups, job->rule.group_count, job->session.threads,
                        &job->updater, err) < 0 ||
-        comm_open(&job->comm, err) < 0 || report_init(&job->report, steps, warmup, err) < 0)
+        comm_open(&job->comm, err) < 0 ||
+        report_init(&job->report, steps, warmup_steps(job), err) < 0)
         return -1;
     updater_initialize_slots(job->updater);
     if (saving_load(&job->saving, job->params, job->updater, err) < 0 ||

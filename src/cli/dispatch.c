@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -84,7 +85,8 @@ const struct command *command_that_runs(int place)
 static void print_log_line(void *context, enum log_level level, const char *line)
 {
     (void)context;
-    fprintf(stderr, "lockstep: %s%s\n", level == LOG_WARNING ? "warning: " : "", line);
+    const char *over = isatty(STDERR_FILENO) ? "\r\033[K" : ""; /* a line that moves */
+    fprintf(stderr, "%slockstep: %s%s\n", over, level == LOG_WARNING ? "warning: " : "", line);
 }
 
 /* Prints the failure; returns the exit status that goes with it. */

@@ -59,10 +59,9 @@
                            "write lockstep version"),                                              \
         OPTION_REFUSED("hooks", .value = "NAMES",                                                  \
                        .help = "hooks are parts of TensorFlow; --json has the numbers"),           \
-        OPTION_REFUSED("trace-file", .value = "FILE",                                              \
-                       .help = "write --explain for the time of each operation"),                  \
         OPTION_REFUSED("run-tensorboard", .accepts = "false 0",                                    \
-                       .help = "this version writes no event files; --json has the numbers"),      \
+                       .help = "write lockstep train --tensorboard DIR, and look at it with "      \
+                               "tensorboard --logdir DIR"),                                        \
         OPTION_REFUSED("dry-run",                                                                  \
                        .help = "`lockstep models MODEL` shows a network without running it"),      \
         OPTION_REFUSED("noinstall", .accepts = "true 1",                                           \
@@ -89,6 +88,10 @@
                        .help = "this version exports no models; --output-dir gets the weights"),   \
         OPTION_REFUSED("print-training-accuracy", .accepts = "true 1",                             \
                        .help = "the accuracy on training data is always shown")
+
+#define REFUSED_IN_EVAL                                                                            \
+    OPTION_REFUSED("trace-file", .value = "FILE",                                                  \
+                   .help = "write lockstep bench --forward-only --trace FILE")
 
 #define REFUSED_IN_BENCH                                                                           \
     OPTION_REFUSED("eval", .accepts = "false 0", .help = "write lockstep eval"),                   \

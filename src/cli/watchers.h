@@ -4,22 +4,41 @@
 #define CLI_WATCHERS_H
 
 #include "cli/options.h"
+#include "cli/tracing.h"
 
+struct argo;
 struct graph;
+struct lines;
+struct params;
 struct plan;
 struct progress;
-struct lines;
+struct spool;
+struct tensorboard;
 struct train_event;
 
 struct watchers_settings {
     bool quiet, verbose;
+    const char *tensorboard, *progress_file;
+    int64_t histogram_every;
+    struct tracing_settings trace;
 };
 
 /* Rows of a table whose settings have a `struct watchers_settings watch`. */
 #define WATCHERS_OPTIONS(settings)                                                                 \
     OPTION_FLAG(settings, watch.quiet, "quiet", .letter = 'q', .help = "show no progress"),        \
         OPTION_FLAG(settings, watch.verbose, "verbose", .letter = 'v',                             \
-                    .help = "a line for every step")
+                    .help = "a line for every step"),                                              \
+        OPTION_TEXT(settings, watch.tensorboard, "tensorboard", .value = "DIR",                    \
+                    .help = "write event files for TensorBoard there: loss, accuracy, rate, "      \
+                            "speed and the graph; at most ten steps a second"),                    \
+        OPTION_LONG(settings, watch.histogram_every, "tensorboard-histograms", .initial = "0",     \
+                    .initial_note = "none", .value = "N", OPTION_AT_LEAST(0),                      \
+                    .help = "histograms of all weights every N steps, which costs a pass over "    \
+                            "them"),                                                               \
+        OPTION_TEXT(settings, watch.progress_file, "progress-file", .value = "FILE",               \
+                    .environment = "ARGO_PROGRESS_FILE",                                           \
+                    .help = "write STEP/TOTAL there every second, as Argo workflows read it"),     \
+        TRACING_OPTIONS(settings, watch.trace)
 
 /* What a watcher may tell about the run; all borrowed for its length. */
 struct watchers_run {
@@ -28,8 +47,10 @@ struct watchers_run {
     const struct options *options; /* as given and resolved */
     const struct graph *graph;
     struct plan *plan;
-    const char *output_dir; /* NULL: nothing is kept */
-    int64_t total_steps;
+    struct params *params;
+    struct loader *loader, *evaluation_loader; /* the second may be NULL */
+    const char *output_dir;                    /* NULL: nothing is kept */
+    int64_t first_step, warmup_steps, total_steps;
     int batch, threads;
 };
 
@@ -37,6 +58,10 @@ struct watchers_run {
 struct watchers {
     struct progress *progress;
     struct lines *lines;
+    struct spool *spool; /* what the next two write through */
+    struct tensorboard *tensorboard;
+    struct argo *argo;
+    struct tracing *tracing;
 };
 
 int watchers_create(const struct watchers_settings *settings, const struct watchers_run *run,

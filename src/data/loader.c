@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/trace.h"
 #include "data/order.h"
 
 enum {
@@ -40,6 +41,12 @@ struct chunk {
     int first, count;
 };
 
+/* A thread that reads. */
+struct reader {
+    struct loader *loader;
+    int number;
+};
+
 /* What came of it; the row is -1 when all were read. */
 struct outcome {
     int failed_row;
@@ -57,6 +64,7 @@ struct loader {
     struct arena *arena; /* this structure's arrays */
     struct slab memory;  /* the batches' numbers */
     pthread_t *threads;
+    struct reader *readers;
 
     /* Only touched by the thread that calls loader_next. */
     double stall_seconds;
@@ -74,6 +82,7 @@ struct loader {
     struct loader_position next_opened, next_delivered;
     int active; /* chunks being read */
     double read_seconds;
+    struct trace_track *const *tracks; /* by reader; NULL: nobody wants to know */
     bool paused, stopping;
 };
 
@@ -238,8 +247,24 @@ static void finish_chunk(struct loader *loader, struct chunk chunk, const struct
         pthread_cond_signal(&loader->ready);
 }
 
+/* The lock is held, so a track is never added to after loader_trace took it away. */
+static void note_span(const struct loader *loader, int reader, struct chunk chunk, double start,
+                      double end)
+{
+    struct trace_span span = {.name = "read",
+                              .category = "input",
+                              .start = start,
+                              .end = end,
+                              .arguments = {{"kind", .text = loader->kind->name},
+                                            {"epoch", .number = chunk.slot->position.epoch},
+                                            {"batch", .number = chunk.slot->position.step},
+                                            {"first_row", .number = chunk.first},
+                                            {"rows", .number = chunk.count}}};
+    trace_add(loader->tracks[reader], &span);
+}
+
 /* Called, and left, with the lock held. */
-static void read_unlocked(struct loader *loader, struct chunk chunk)
+static void read_unlocked(struct loader *loader, int reader, struct chunk chunk)
 {
     struct outcome outcome;
     pthread_mutex_unlock(&loader->lock);
@@ -248,12 +273,15 @@ static void read_unlocked(struct loader *loader, struct chunk chunk)
     double end = clock_seconds();
     pthread_mutex_lock(&loader->lock);
     loader->read_seconds += end - start;
+    if (loader->tracks)
+        note_span(loader, reader, chunk, start, end);
     finish_chunk(loader, chunk, &outcome);
 }
 
 static void *reader_main(void *context)
 {
-    struct loader *loader = context;
+    const struct reader *reader = context;
+    struct loader *loader = reader->loader;
     pthread_mutex_lock(&loader->lock);
     while (!loader->stopping) {
         struct chunk chunk;
@@ -261,7 +289,7 @@ static void *reader_main(void *context)
             pthread_cond_wait(&loader->work, &loader->lock);
             continue;
         }
-        read_unlocked(loader, chunk);
+        read_unlocked(loader, reader->number, chunk);
     }
     pthread_mutex_unlock(&loader->lock);
     return NULL;
@@ -369,14 +397,16 @@ static int start_threads(struct loader *loader, struct error *err)
     if (loader->options.threads == 0)
         return 0;
     loader->threads = ARENA_ARRAY(loader->arena, pthread_t, loader->options.threads);
-    if (!loader->threads)
+    loader->readers = ARENA_ARRAY(loader->arena, struct reader, loader->options.threads);
+    if (!loader->threads || !loader->readers)
         return error_set(err, ERROR_MEMORY, "no memory for the loader");
     sigset_t everything, before;
     sigfillset(&everything);
     pthread_sigmask(SIG_SETMASK, &everything, &before);
     int code = 0;
     for (int i = 0; i < loader->options.threads && code == 0; i++) {
-        code = pthread_create(&loader->threads[i], NULL, reader_main, loader);
+        loader->readers[i] = (struct reader){loader, i};
+        code = pthread_create(&loader->threads[i], NULL, reader_main, &loader->readers[i]);
         if (code == 0)
             loader->thread_count++;
     }
@@ -471,6 +501,13 @@ double loader_read_seconds(struct loader *loader)
     return seconds;
 }
 
+void loader_trace(struct loader *loader, struct trace_track *const *tracks)
+{
+    pthread_mutex_lock(&loader->lock);
+    loader->tracks = tracks;
+    pthread_mutex_unlock(&loader->lock);
+}
+
 int loader_threads(const struct loader *loader)
 {
     return loader->thread_count;
@@ -516,7 +553,7 @@ static void read_inline(struct loader *loader)
 {
     struct chunk chunk;
     while (claim_chunk(loader, &chunk)) {
-        read_unlocked(loader, chunk);
+        read_unlocked(loader, 0, chunk);
     }
 }
 

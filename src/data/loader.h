@@ -11,6 +11,7 @@
 #include "data/dataset.h"
 
 struct loader;
+struct trace_track;
 
 struct loader_options {
     int batch;             /* rows this shard gets per step */
@@ -59,6 +60,10 @@ double loader_stall_seconds(const struct loader *loader);
 /* Time all threads together spent reading, since the loader was made; how many there are. */
 double loader_read_seconds(struct loader *loader);
 int loader_threads(const struct loader *loader);
+/* From now on each thread adds a span to its track for the rows it reads at once (without threads:
+ * loader_next does, to the first); NULL: no longer, once this returns. The tracks are the caller's,
+ * as many as loader_threads, but at least one. */
+void loader_trace(struct loader *loader, struct trace_track *const *tracks);
 /* Different bad examples left out of the batches delivered so far; what was wrong with the first, or "". */
 int64_t loader_bad_examples(const struct loader *loader);
 const char *loader_first_bad(const struct loader *loader);

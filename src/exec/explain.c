@@ -31,6 +31,18 @@ static size_t step_bytes(const struct plan *plan, const struct step *step)
     return bytes;
 }
 
+static const char *fused_text(const struct step *step)
+{
+    if (!step->item)
+        return "";
+    const struct plan_node *node = &step->item->node;
+    if (node->pool)
+        return node->relu ? "+relu+pool" : "+pool";
+    if (node->residual >= 0)
+        return node->relu ? "+add+relu" : "+add";
+    return node->relu ? "+relu" : "";
+}
+
 struct plan_step_info plan_step(const struct plan *plan, int index)
 {
     const struct step *step = &plan->steps[index];
@@ -44,19 +56,10 @@ struct plan_step_info plan_step(const struct plan *plan, int index)
         .bytes = step_bytes(plan, step),
         .flops = step->flops,
         .seconds = step->seconds,
+        .start = step->start,
+        .end = step->end,
+        .fused = fused_text(step),
     };
-}
-
-static const char *fused_text(const struct step *step)
-{
-    if (!step->item)
-        return "";
-    const struct plan_node *node = &step->item->node;
-    if (node->pool)
-        return node->relu ? "+relu+pool" : "+pool";
-    if (node->residual >= 0)
-        return node->relu ? "+add+relu" : "+add";
-    return node->relu ? "+relu" : "";
 }
 
 static void explain_step(const struct plan *plan, int index, double total, struct strbuf *out)
@@ -66,7 +69,7 @@ static void explain_step(const struct plan *plan, int index, double total, struc
     char layout[32] = "", op[48];
     if (step->layout)
         layout_text(step->layout, layout, sizeof layout);
-    snprintf(op, sizeof op, "%s%s", info.op, fused_text(step));
+    snprintf(op, sizeof op, "%s%s", info.op, info.fused);
     strbuf_addf(out, "%-26s %-24s %-17s %-26s %-8s %9.2f", info.node, op, info.pass, info.kernel,
                 layout, (double)info.bytes / 1e6);
     if (total > 0) {

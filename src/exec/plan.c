@@ -262,6 +262,7 @@ int plan_create(const struct graph *graph, struct params *params,
     plan->graph = graph;
     plan->params = params;
     plan->options = *options;
+    plan->profiling = options->profile;
     if (plan->options.threads < 1)
         plan->options.threads = threads_available();
     plan->loss_scale = 1;
@@ -364,10 +365,11 @@ static void run_steps(struct plan *plan, int first, int end, plan_bucket_fn *on_
 {
     for (int s = first; s < end && !stopped(plan); s++) {
         struct step *step = &plan->steps[s];
-        if (plan->options.profile) {
-            double start = clock_seconds();
+        if (plan->profiling) {
+            step->start = clock_seconds();
             run_step(plan, step);
-            step->seconds += clock_seconds() - start;
+            step->end = clock_seconds();
+            step->seconds += step->end - step->start;
         } else {
             run_step(plan, step);
         }
@@ -429,7 +431,8 @@ void plan_forward(struct plan *plan, const struct tensor *inputs, struct tensor 
     start_run(plan, inputs);
     forget_first_run(plan);
     run_steps(plan, 0, plan->forward_steps, NULL, NULL);
-    plan->profiled_runs++;
+    if (plan->profiling)
+        plan->profiled_runs++;
     for (int i = 0; outputs && i < plan->output_count; i++)
         outputs[i] = output_tensor(plan, i);
 }
@@ -440,6 +443,11 @@ void plan_backward(struct plan *plan, float scale, plan_bucket_fn *on_bucket, vo
     plan->loss_scale = scale;
     dnn_set_threads(plan->options.threads);
     run_steps(plan, plan->forward_steps, plan->step_count, on_bucket, context);
+}
+
+void plan_profile(struct plan *plan, bool on)
+{
+    plan->profiling = on || plan->options.profile;
 }
 
 void plan_commit_statistics(struct plan *plan)

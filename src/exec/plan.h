@@ -91,6 +91,9 @@ struct plan_memory {
 };
 void plan_memory(const struct plan *plan, struct plan_memory *out);
 
+/* Takes the time of each step from the next pass on, or no longer; a plan made with `profile` always
+ * does. */
+void plan_profile(struct plan *plan, bool on);
 /* One line per step: node, pass, kernel, layout, bytes, and its share of the time if profiled. */
 void plan_explain(const struct plan *plan, struct strbuf *out);
 /* One executed step of the plan, for tests and traces. */
@@ -98,8 +101,10 @@ struct plan_step_info {
     const char *node, *op, *pass, *kernel;
     bool reorder; /* inserted by the planner */
     size_t bytes;
-    double flops;   /* 0 when not counted */
-    double seconds; /* summed over the profiled runs */
+    double flops;      /* 0 when not counted */
+    double seconds;    /* summed over the profiled runs */
+    double start, end; /* clock_seconds(), of the last of them */
+    const char *fused; /* "+relu": what else the kernel does; or "" */
 };
 int plan_step_count(const struct plan *plan);
 struct plan_step_info plan_step(const struct plan *plan, int index);

@@ -107,6 +107,7 @@ struct step {
     size_t count;          /* elements of the last three kinds */
     int bucket_first, bucket_end; /* buckets that are final after this step */
     double flops, seconds;
+    double start, end; /* of the last run whose time was taken */
 };
 
 struct bucket {
@@ -167,6 +168,7 @@ struct plan {
     uint64_t random_seed, random_step;
     float *bound_weights; /* where params' slabs were when steps were bound */
     const atomic_int *stop; /* NULL: nothing stops it */
+    bool profiling;         /* take the time of each step */
     int profiled_runs;
     bool warm; /* more than one forward pass was begun */
 };

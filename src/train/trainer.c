@@ -152,6 +152,7 @@ static int evaluate(struct run *run, struct error *err)
     set_metrics(&event, &metrics);
     event.auc = metrics.auc;
     event.examples = metrics.examples;
+    event.started = start;
     event.step_seconds = clock_seconds() - start;
     run->evaluated_at = run->step;
     run->evaluated_loss = event.loss;
@@ -292,6 +293,7 @@ static int step(struct run *run, struct error *err)
     struct train_event event = make_event(run, TRAIN_STEP);
     set_metrics(&event, &metrics);
     event.rate = rate;
+    event.started = start;
     event.step_seconds = end - start;
     event.input_seconds = fed - start;
     event.forward_seconds = forwarded - fed;

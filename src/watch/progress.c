@@ -17,7 +17,8 @@ struct progress {
     struct progress_options options;
     struct pace pace;
     double drawn; /* when */
-    bool on_line; /* the cursor stands behind an unfinished line */
+    bool on_line; /* the cursor stands behind an unfinished line... */
+    int length;   /* ...of so many columns */
 };
 
 int progress_create(const struct progress_options *options, struct progress **out,
@@ -31,6 +32,8 @@ int progress_create(const struct progress_options *options, struct progress **ou
         progress->options.interval_seconds = 0.1;
     if (!progress->options.now)
         progress->options.now = clock_seconds;
+    if (!progress->options.memory)
+        progress->options.memory = memory_rss_bytes;
     *out = progress;
     return 0;
 }
@@ -62,11 +65,28 @@ static int columns(const struct progress *progress)
     return wide < MAX_COLUMNS ? wide : MAX_COLUMNS;
 }
 
-/* Puts `text` over whatever the line held, cut to the width (a wrapped line cannot be redrawn). */
+/* What goes back to the start of the line and clears it. A terminal that was made narrower has
+ * wrapped the line meanwhile: then it began some rows above. */
+static const char *start_over(const struct progress *progress, int wide, char *text, size_t bytes)
+{
+    int rows = progress->on_line && wide > 0 ? (progress->length - 1) / wide : 0;
+    if (rows > 0)
+        snprintf(text, bytes, "\r\033[%dA\033[J", rows);
+    else
+        snprintf(text, bytes, "\r");
+    return text;
+}
+
+/* Puts `text` over whatever the line held, cut to the width (a wrapped line cannot be redrawn). All
+ * of it is one write, so that nothing flickers. */
 static void redraw(struct progress *progress, const char *text, int wide)
 {
-    fprintf(progress->options.out, "\r%.*s\033[K", wide - 1, text);
+    char start[32];
+    fprintf(progress->options.out, "%s%.*s\033[K", start_over(progress, wide, start, sizeof start),
+            wide - 1, text);
     fflush(progress->options.out);
+    int length = (int)strlen(text);
+    progress->length = length < wide ? length : wide - 1;
     progress->on_line = true;
 }
 
@@ -111,17 +131,33 @@ static void write_numbers(const struct pace *pace, const struct train_event *eve
              pace_duration_text(pace_seconds_left(pace, event), left, sizeof left));
 }
 
+/* "  412 MB", "  12.3 GB" */
+static void write_memory(size_t bytes, char *text, size_t room)
+{
+    double megabytes = (double)bytes / 1e6;
+    if (megabytes < 10000)
+        snprintf(text, room, "  %.0f MB", megabytes);
+    else
+        snprintf(text, room, "  %.1f GB", megabytes / 1000);
+}
+
+/* The bar gets what the numbers leave; the memory is shown where a bar still fits beside it. */
 static void draw(struct progress *progress, const struct train_event *event)
 {
-    char place[96], numbers[128], bar[MAX_BAR + 3] = "", line[MAX_COLUMNS + 1];
+    char place[96], numbers[128], memory[32], bar[MAX_BAR + 3] = "", line[MAX_COLUMNS + 1];
     int wide = columns(progress);
     write_place(event, place, sizeof place);
     write_numbers(&progress->pace, event, numbers, sizeof numbers);
+    write_memory(progress->options.memory(), memory, sizeof memory);
     int room = wide - 1 - (int)(strlen(place) + strlen(numbers)) - 6;
+    if (room - (int)strlen(memory) >= MIN_BAR)
+        room -= (int)strlen(memory);
+    else
+        memory[0] = '\0';
     if (room >= MIN_BAR)
         draw_bar(bar, room < MAX_BAR ? room : MAX_BAR,
                  event->total ? (double)event->step / (double)event->total : 0);
-    snprintf(line, sizeof line, "%s%s%s  %s", place, *bar ? "  " : "", bar, numbers);
+    snprintf(line, sizeof line, "%s%s%s  %s%s", place, *bar ? "  " : "", bar, numbers, memory);
     redraw(progress, line, wide);
 }
 
@@ -140,16 +176,16 @@ static void on_step(struct progress *progress, const struct train_event *event)
  * it. */
 static void on_evaluated(struct progress *progress, const struct train_event *event)
 {
-    char place[96], loss[32], accuracy[48] = "", auc[48] = "";
+    char place[96], loss[32], accuracy[48] = "", auc[48] = "", start[32];
     write_place(event, place, sizeof place);
     if (!isnan(event->accuracy))
         snprintf(accuracy, sizeof accuracy, ", accuracy %.2f %%", 100 * event->accuracy);
     if (!isnan(event->auc))
         snprintf(auc, sizeof auc, ", auc %.4f", event->auc);
     fprintf(progress->options.out,
-            "\r%s: evaluated %" PRId64 " examples in %.1f s: loss %s%s%s\033[K\n", place,
-            event->examples, event->step_seconds, pace_number_text(event->loss, loss, sizeof loss),
-            accuracy, auc);
+            "%s%s: evaluated %" PRId64 " examples in %.1f s: loss %s%s%s\033[K\n",
+            start_over(progress, columns(progress), start, sizeof start), place, event->examples,
+            event->step_seconds, pace_number_text(event->loss, loss, sizeof loss), accuracy, auc);
     fflush(progress->options.out);
     progress->on_line = false;
 }

@@ -13,6 +13,7 @@ struct progress_options {
     int columns;             /* 0: ask the terminal each time, so that resizing works */
     double interval_seconds; /* between two drawings; 0: a tenth of a second */
     double (*now)(void);     /* NULL: the clock */
+    size_t (*memory)(void);  /* bytes; NULL: what this process has in physical memory */
 };
 
 int progress_create(const struct progress_options *options, struct progress **out,

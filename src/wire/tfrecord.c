@@ -199,6 +199,15 @@ int tfrecord_scan(const char *name, piece_source *source, void *source_context,
     }
 }
 
+void tfrecord_frame(const void *data, size_t bytes, uint8_t header[TFRECORD_HEADER_BYTES],
+                    uint8_t footer[TFRECORD_FOOTER_BYTES])
+{
+    put_u32(header, (uint32_t)bytes);
+    put_u32(header + 4, (uint32_t)((uint64_t)bytes >> 32));
+    put_u32(header + LENGTH_BYTES, crc32c_mask(crc32c(0, header, LENGTH_BYTES)));
+    put_u32(footer, crc32c_mask(crc32c(0, data, bytes)));
+}
+
 struct tfrecord_writer {
     struct file_draft draft;
     bool packed, failed;
@@ -298,10 +307,7 @@ int tfrecord_writer_add(struct tfrecord_writer *writer, const void *data, size_t
     uint8_t header[TFRECORD_HEADER_BYTES], footer[TFRECORD_FOOTER_BYTES];
     if (writer->failed)
         return refuse_failed(writer, err);
-    put_u32(header, (uint32_t)bytes);
-    put_u32(header + 4, (uint32_t)((uint64_t)bytes >> 32));
-    put_u32(header + LENGTH_BYTES, crc32c_mask(crc32c(0, header, LENGTH_BYTES)));
-    put_u32(footer, crc32c_mask(crc32c(0, data, bytes)));
+    tfrecord_frame(data, bytes, header, footer);
     writer->failed = write_bytes(writer, header, sizeof header, err) < 0 ||
                      (bytes > 0 && write_bytes(writer, data, bytes, err) < 0) ||
                      write_bytes(writer, footer, sizeof footer, err) < 0;

@@ -43,6 +43,10 @@ int tfrecord_scan(const char *name, piece_source *source, void *source_context,
 int tfrecord_length(const char *name, uint64_t offset, const uint8_t header[TFRECORD_HEADER_BYTES],
                     uint64_t *out, struct error *err);
 
+/* What stands before and behind a record's data in a file that is not packed. */
+void tfrecord_frame(const void *data, size_t bytes, uint8_t header[TFRECORD_HEADER_BYTES],
+                    uint8_t footer[TFRECORD_FOOTER_BYTES]);
+
 /* Writes to a temporary name beside `path`, packed or not; the file appears under its own name,
  * flushed, only by tfrecord_writer_finish. */
 struct tfrecord_writer;

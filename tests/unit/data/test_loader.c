@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/memory.h"
+#include "base/trace.h"
 #include "data/loader.h"
 #include "support/test.h"
 
@@ -293,6 +294,35 @@ TEST(loader, allocates_nothing_after_it_was_made)
             next_batch(loader);
         ASSERT_INT(memory_allocation_count(), ==, before);
         loader_destroy(loader);
+    }
+}
+
+/* Tracks for one span each: how many more there were is what was left out. */
+TEST(loader, traces_what_it_reads_while_it_is_asked_to)
+{
+    for (int threads = 0; threads <= 2; threads += 2) {
+        struct dataset dataset = {.count = 50, .broken = -1};
+        struct trace *trace;
+        struct error err = {0};
+        ASSERT_OK(trace_create(&trace, &err), err);
+        struct trace_track *tracks[] = {trace_add_track(trace, "one", 1),
+                                        trace_add_track(trace, "two", 1)};
+        struct loader *loader =
+            open_loader(&dataset, (struct loader_options){.batch = 4, .threads = threads});
+        for (int step = 0; step < 10; step++)
+            next_batch(loader);
+        ASSERT_INT(trace_left_out(trace), ==, 0);
+        loader_trace(loader, tracks);
+        for (int step = 0; step < 20; step++)
+            next_batch(loader);
+        loader_trace(loader, NULL);
+        uint64_t left_out = trace_left_out(trace);
+        ASSERT_INT(left_out, >, 10);
+        for (int step = 0; step < 20; step++)
+            next_batch(loader);
+        ASSERT_INT(trace_left_out(trace), ==, left_out);
+        loader_destroy(loader);
+        trace_destroy(trace);
     }
 }
 

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "graph/op.h"
 #include "models/registry.h"
@@ -238,6 +239,30 @@ TEST(plan, allocates_nothing_after_the_first_step)
         ASSERT_INT(memory_allocation_count() - before, ==, 0);
         subject_close(&subject);
     }
+}
+
+/* The times of a step's operations follow each other, and lie in the step. */
+TEST(plan, takes_times_only_while_it_is_asked_to)
+{
+    struct subject subject = subject_open("model mnist_custom", train, 1);
+    train_step(&subject, 0);
+    ASSERT_NUMBER(plan_step(subject.plan, 0).end, ==, 0);
+    double at = clock_seconds();
+    plan_profile(subject.plan, true);
+    train_step(&subject, 0);
+    plan_profile(subject.plan, false);
+    double end = clock_seconds();
+    int last = plan_step_count(subject.plan) - 1;
+    for (int i = 0; i <= last; i++) {
+        struct plan_step_info info = plan_step(subject.plan, i);
+        ASSERT_NUMBER(info.start, >=, at);
+        ASSERT_NUMBER(info.end, >=, info.start);
+        at = info.end;
+    }
+    ASSERT_NUMBER(at, <=, end);
+    train_step(&subject, 0);
+    ASSERT_NUMBER(plan_step(subject.plan, last).end, ==, at);
+    subject_close(&subject);
 }
 
 /* Determinism --------------------------------------------------------------------------------- */

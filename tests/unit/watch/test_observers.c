@@ -1,5 +1,9 @@
 /* The two observers of a training: a line that moves, and lines that stay. */
+#include <fcntl.h>
 #include <math.h>
+#include <pty.h>
+#include <termios.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "support/test.h"
@@ -17,6 +21,11 @@ static double now(void)
 static double wall(void)
 {
     return 1700000000 + seconds;
+}
+
+static size_t memory(void)
+{
+    return 412345678;
 }
 
 /* A training of 100 steps, each 0.05 s, evaluated in the middle and stopped after `steps`. */
@@ -86,7 +95,8 @@ static void watch_progress(struct recording *recording, int columns, int steps)
     struct progress *progress;
     struct error err = {0};
     start_recording(recording);
-    struct progress_options options = {.out = recording->out, .columns = columns, .now = now};
+    struct progress_options options = {
+        .out = recording->out, .columns = columns, .now = now, .memory = memory};
     ASSERT_OK(progress_create(&options, &progress, &err), err);
     train(progress_observe, progress, steps);
     progress_destroy(progress);
@@ -103,6 +113,114 @@ TEST(progress, shows_place_loss_accuracy_speed_and_time_left)
                                     "accuracy 87.50 %");
     ASSERT_CONTAINS(recording.text, "epoch 2/2, step 100/100");
     free(recording.text);
+}
+
+TEST(progress, shows_the_memory_where_there_is_room)
+{
+    struct recording recording;
+    watch_progress(&recording, 120, 100);
+    ASSERT_CONTAINS(recording.text, "0:05 left  412 MB\033[K");
+    free(recording.text);
+    watch_progress(&recording, 60, 100);
+    ASSERT_INT(count(recording.text, "MB"), ==, 0);
+    free(recording.text);
+}
+
+/* --- a real terminal ------------------------------------------------------------------------ */
+
+struct terminal {
+    int master, slave;
+    FILE *out;
+    char text[4096]; /* what came since the last look */
+};
+
+static void set_columns(struct terminal *terminal, int columns)
+{
+    struct winsize size = {.ws_row = 24, .ws_col = (unsigned short)columns};
+    ASSERT_INT(ioctl(terminal->slave, TIOCSWINSZ, &size), ==, 0);
+}
+
+static void open_terminal(struct terminal *terminal, int columns)
+{
+    struct termios raw;
+    ASSERT_INT(openpty(&terminal->master, &terminal->slave, NULL, NULL, NULL), ==, 0);
+    ASSERT_INT(tcgetattr(terminal->slave, &raw), ==, 0);
+    cfmakeraw(&raw);
+    ASSERT_INT(tcsetattr(terminal->slave, TCSANOW, &raw), ==, 0);
+    ASSERT_INT(fcntl(terminal->master, F_SETFL, O_NONBLOCK), ==, 0);
+    terminal->out = fdopen(terminal->slave, "w");
+    ASSERT_TRUE(terminal->out);
+    set_columns(terminal, columns);
+}
+
+static const char *look(struct terminal *terminal)
+{
+    ssize_t got = read(terminal->master, terminal->text, sizeof terminal->text - 1);
+    terminal->text[got > 0 ? got : 0] = '\0';
+    return terminal->text;
+}
+
+static void show_step(struct progress *progress, int step)
+{
+    seconds += 1;
+    progress_observe(progress, &(struct train_event){.kind = TRAIN_STEP,
+                                                     .step = step,
+                                                     .total = 100,
+                                                     .examples = step * 64,
+                                                     .accuracy = NAN,
+                                                     .step_seconds = 1});
+}
+
+/* Terminals wrap a line again when they get narrower: 99 columns take five rows of 20. */
+TEST(progress, clears_the_rows_into_which_a_narrower_terminal_wrapped_it)
+{
+    struct terminal terminal;
+    struct progress *progress;
+    struct error err = {0};
+    open_terminal(&terminal, 100);
+    struct progress_options options = {.out = terminal.out, .now = now, .memory = memory};
+    ASSERT_OK(progress_create(&options, &progress, &err), err);
+    show_step(progress, 1);
+    look(&terminal);
+    int length = (int)strcspn(terminal.text + 1, "\033");
+    ASSERT_INT(length, >, 80);
+    set_columns(&terminal, 20);
+    show_step(progress, 2);
+    char expected[32];
+    snprintf(expected, sizeof expected, "\r\033[%dA\033[Jstep 2/100", (length - 1) / 20);
+    ASSERT_CONTAINS(look(&terminal), expected);
+    ASSERT_INT(strcspn(strstr(terminal.text, "step"), "\033"), ==, 19);
+    set_columns(&terminal, 200);
+    show_step(progress, 3);
+    ASSERT_INT(strncmp(look(&terminal), "\rstep 3/100", 11), ==, 0);
+    progress_destroy(progress);
+    fclose(terminal.out);
+    close(terminal.master);
+}
+
+static ssize_t count_write(void *writes, const char *bytes, size_t size)
+{
+    (void)bytes;
+    ++*(int *)writes;
+    return (ssize_t)size;
+}
+
+/* Standard error has no buffer: what is printed in parts would flicker. */
+TEST(progress, draws_with_one_write)
+{
+    int writes = 0;
+    struct progress *progress;
+    struct error err = {0};
+    FILE *out = fopencookie(&writes, "w", (cookie_io_functions_t){.write = count_write});
+    ASSERT_TRUE(out);
+    setvbuf(out, NULL, _IONBF, 0);
+    struct progress_options options = {.out = out, .columns = 120, .now = now, .memory = memory};
+    ASSERT_OK(progress_create(&options, &progress, &err), err);
+    for (int step = 1; step <= 10; step++)
+        show_step(progress, step);
+    ASSERT_INT(writes, ==, 10);
+    progress_destroy(progress);
+    fclose(out);
 }
 
 TEST(progress, draws_at_most_ten_times_a_second)

@@ -1,0 +1,42 @@
+/* Who did what, from when to when: spans of time in tracks, written as a file that Perfetto and
+ * chrome://tracing show. Recording allocates nothing; texts are borrowed until the file is
+ * written. */
+#ifndef BASE_TRACE_H
+#define BASE_TRACE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct error;
+struct trace;
+struct trace_track;
+
+enum { TRACE_MAX_ARGUMENTS = 6 };
+
+/* Shown with a span; without a text it is the number. */
+struct trace_argument {
+    const char *key; /* NULL: none, nor any behind it */
+    const char *text;
+    int64_t number;
+};
+
+struct trace_span {
+    const char *name, *category;
+    double start, end; /* clock_seconds() */
+    struct trace_argument arguments[TRACE_MAX_ARGUMENTS];
+};
+
+int trace_create(struct trace **out, struct error *err);
+void trace_destroy(struct trace *trace); /* accepts NULL; its tracks go with it */
+/* A row of the picture, such as a thread, for at most `capacity` spans, which nest or follow each
+ * other; it belongs to one thread at a time. NULL when memory is short. */
+struct trace_track *trace_add_track(struct trace *trace, const char *name, size_t capacity);
+/* Copies the span; one too many is counted and left out. */
+void trace_add(struct trace_track *track, const struct trace_span *span);
+uint64_t trace_left_out(const struct trace *trace);
+
+/* When nobody adds any more. `process` is what the picture is called. The file appears whole. */
+int trace_write(const struct trace *trace, const char *process, const char *path,
+                struct error *err);
+
+#endif
