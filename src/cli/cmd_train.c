@@ -438,6 +438,13 @@ static int finish(struct job *job, bool gated, struct error *err)
     return gated && !gate_met(job) ? STATUS_FAILED : STATUS_DONE;
 }
 
+static enum run_outcome outcome_of(int status)
+{
+    if (status == 0)
+        return RUN_FINISHED;
+    return signals_status() ? RUN_INTERRUPTED : RUN_FAILED;
+}
+
 static int run(struct options *parsed, void *settings, struct error *err)
 {
     struct job job = {.settings = settings};
@@ -446,10 +453,12 @@ static int run(struct options *parsed, void *settings, struct error *err)
         goto out;
     if (train(&job, signals_catch(), err) < 0) {
         status = save_after_failure(&job, err);
-        goto out;
+    } else {
+        watchers_end_line(&job.watchers);
+        status = finish(&job, options_source(parsed, "target-accuracy") > OPTION_FROM_NOTHING, err);
     }
-    watchers_end_line(&job.watchers);
-    status = finish(&job, options_source(parsed, "target-accuracy") > OPTION_FROM_NOTHING, err);
+    fflush(stdout); /* the results, before others are waited for */
+    watchers_end(&job.watchers, outcome_of(status));
 out:
     release(&job);
     return status;

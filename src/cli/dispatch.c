@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -84,6 +85,8 @@ const struct command *command_that_runs(int place)
 static void print_log_line(void *context, enum log_level level, const char *line)
 {
     (void)context;
+    if (isatty(STDERR_FILENO)) /* a line that moves makes room, and comes back below */
+        fputs("\r\033[K", stderr);
     fprintf(stderr, "lockstep: %s%s\n", level == LOG_WARNING ? "warning: " : "", line);
 }
 

@@ -1,5 +1,6 @@
 /* From the words of the command line to the fields of the settings. */
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 
 #include "base/error.h"
@@ -215,4 +216,36 @@ int option_set(const struct option *option, const char *where, const char *text,
         break;
     }
     return error_set(err, ERROR_USAGE, "%s: is not an option", where);
+}
+
+void option_text(const struct option *option, const void *settings, struct strbuf *out)
+{
+    const void *field = (const char *)settings + option->offset;
+    switch (option->type) {
+    case OPTION_IS_FLAG:
+        strbuf_add(out, *(const bool *)field ? "true" : "false");
+        break;
+    case OPTION_IS_INT:
+        strbuf_addf(out, "%d", *(const int *)field);
+        break;
+    case OPTION_IS_LONG:
+        strbuf_addf(out, "%" PRId64, *(const int64_t *)field);
+        break;
+    case OPTION_IS_NUMBER:
+    case OPTION_IS_SECONDS:
+        strbuf_addf(out, "%.15g", *(const double *)field);
+        break;
+    case OPTION_IS_BYTES:
+        strbuf_addf(out, "%zu", *(const size_t *)field);
+        break;
+    case OPTION_IS_TEXT:
+    case OPTION_IS_CHOICE:
+    case OPTION_IS_ARGUMENT:
+        strbuf_add(out, *(const char *const *)field ? *(const char *const *)field : "");
+        break;
+    case OPTION_IS_REFUSED:
+    case OPTION_IS_SECTION:
+    case OPTION_IS_END:
+        break;
+    }
 }

@@ -20,11 +20,11 @@ int watchers_create(const struct watchers_settings *settings, const struct watch
                     struct watchers *out, struct error *err)
 {
     struct watchers watchers = {0};
-    (void)run;
     if (watch_on_standard_error(settings, &watchers, err) < 0) {
         watchers_release(&watchers);
         return -1;
     }
+    remote_create(run, getenv, &watchers.remote);
     *out = watchers;
     return 0;
 }
@@ -36,6 +36,7 @@ void watchers_observe(void *context, const struct train_event *event)
         progress_observe(watchers->progress, event);
     if (watchers->lines)
         lines_observe(watchers->lines, event);
+    remote_observe(&watchers->remote, event);
 }
 
 void watchers_end_line(struct watchers *watchers)
@@ -44,8 +45,15 @@ void watchers_end_line(struct watchers *watchers)
     watchers->progress = NULL;
 }
 
+void watchers_end(struct watchers *watchers, enum run_outcome outcome)
+{
+    watchers_end_line(watchers);
+    remote_end(&watchers->remote, outcome);
+}
+
 void watchers_release(struct watchers *watchers)
 {
+    remote_release(&watchers->remote);
     lines_destroy(watchers->lines);
     progress_destroy(watchers->progress);
     *watchers = (struct watchers){0};

@@ -4,6 +4,7 @@
 #define CLI_WATCHERS_H
 
 #include "cli/options.h"
+#include "cli/remote.h"
 
 struct graph;
 struct plan;
@@ -37,6 +38,7 @@ struct watchers_run {
 struct watchers {
     struct progress *progress;
     struct lines *lines;
+    struct remote remote;
 };
 
 int watchers_create(const struct watchers_settings *settings, const struct watchers_run *run,
@@ -45,6 +47,9 @@ int watchers_create(const struct watchers_settings *settings, const struct watch
 void watchers_observe(void *watchers, const struct train_event *event);
 /* Takes the moving line away before results are printed; the others go on. */
 void watchers_end_line(struct watchers *watchers);
+/* How the run ended, once its results are known; does not wait for anyone. */
+void watchers_end(struct watchers *watchers, enum run_outcome outcome);
+/* Those who tell other services get a few seconds for the rest. */
 void watchers_release(struct watchers *watchers);
 
 #endif
