@@ -70,8 +70,14 @@ static bool read_request(struct http_server *server, int client, char *text, siz
     }
 }
 
-static const struct http_question *remember(struct http_server *server, const char *text,
-                                            int *number)
+static void forget(struct http_question *question)
+{
+    if (question)
+        free(question->body);
+    free(question);
+}
+
+static struct http_question *remember(struct http_server *server, const char *text, int *number)
 {
     struct http_question *question = calloc(1, sizeof *question);
     sscanf(text, "%15s %511s", question->method, question->path);
@@ -79,7 +85,7 @@ static const struct http_question *remember(struct http_server *server, const ch
     if (field)
         snprintf(question->authorization, sizeof question->authorization, "%.*s",
                  (int)strcspn(field + 17, "\r"), field + 17);
-    snprintf(question->body, sizeof question->body, "%s", strstr(text, "\r\n\r\n") + 4);
+    question->body = strdup(strstr(text, "\r\n\r\n") + 4);
     pthread_mutex_lock(&server->lock);
     *number = server->count;
     if (server->count < KEPT)
@@ -117,10 +123,10 @@ static void serve_connection(struct http_server *server, int client)
     char *text = malloc(REQUEST_BYTES);
     int number;
     while (text && read_request(server, client, text, REQUEST_BYTES)) {
-        const struct http_question *question = remember(server, text, &number);
+        struct http_question *question = remember(server, text, &number);
         struct http_answer answer = server->answer(server->context, question, number);
         if (number >= KEPT)
-            free((void *)(uintptr_t)question);
+            forget(question);
         count_question(server);
         if (!give_answer(server, client, &answer))
             break;
@@ -175,7 +181,7 @@ void http_server_stop(struct http_server *server)
         pthread_join(server->thread, NULL);
     close(server->listener);
     for (int i = 0; i < KEPT; i++)
-        free(server->questions[i]);
+        forget(server->questions[i]);
     pthread_mutex_destroy(&server->lock);
     free(server);
 }

@@ -10,7 +10,7 @@ struct http_server;
 struct http_question {
     char method[16], path[512]; /* with the query */
     char authorization[256];
-    char body[16384]; /* cut */
+    char *body;
 };
 
 struct http_answer {
