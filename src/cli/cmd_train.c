@@ -474,7 +474,11 @@ const struct command command_train = {
         "\n"
         "Ctrl-C or SIGTERM ends the run after the step in flight; with --output-dir the weights "
         "are saved. A loss or gradient that is not a number stops it, too, and the weights of the "
-        "last good step are kept.",
+        "last good step are kept.\n"
+        "\n"
+        "MLflow is told about the run when MLFLOW_TRACKING_URI names a server, and Kubeflow "
+        "Trainer "
+        "in a pod of a TrainJob. Neither can hold the training up.",
     .examples = "# two passes over MNIST, fail below 98.8 %\n"
                 "lockstep train mnist_custom --data mnist:DIR --epochs 2 --target-accuracy 0.988\n"
                 "# where does the time of a ResNet-50 step go?\n"
