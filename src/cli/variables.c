@@ -28,6 +28,7 @@ const struct variable *variables_list(void)
         {"MLFLOW_EXPERIMENT_NAME, MLFLOW_EXPERIMENT_ID",
          "the run's experiment, made when there is none of this name; Default unless told"},
         {"MLFLOW_RUN_NAME, MLFLOW_RUN_ID", "name of the run; the run to go on with"},
+        {"MLFLOW_WORKSPACE", "the workspace, on servers that have several"},
         {"MLFLOW_TRACKING_USERNAME, MLFLOW_TRACKING_PASSWORD, MLFLOW_TRACKING_TOKEN",
          "credentials for MLflow; name and password are also looked for in ~/.mlflow/credentials"},
         {"MLFLOW_TRACKING_SERVER_CERT_PATH, MLFLOW_TRACKING_CLIENT_CERT_PATH, "

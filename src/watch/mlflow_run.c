@@ -22,7 +22,7 @@ struct mlflow_run {
     int64_t started;                                /* milliseconds since 1970 */
     struct http_reply reply;
     struct strbuf url;
-    char authorization[MLFLOW_SECRET_BYTES + 32];
+    char authorization[MLFLOW_SECRET_BYTES + 32], workspace[MLFLOW_NAME_BYTES + 32]; /* headers */
 };
 
 /* --- creation -------------------------------------------------------------------------------- */
@@ -73,6 +73,9 @@ int mlflow_run_create(const struct mlflow_options *options, struct mlflow_run **
     if (run->settings.token[0] && !run->settings.user[0])
         snprintf(run->authorization, sizeof run->authorization, "Authorization: Bearer %s",
                  run->settings.token);
+    if (run->settings.workspace[0])
+        snprintf(run->workspace, sizeof run->workspace, "X-MLFLOW-WORKSPACE: %s",
+                 run->settings.workspace);
     *out = run;
     return 0;
 }
@@ -102,8 +105,12 @@ const struct mlflow_settings *mlflow_run_settings(const struct mlflow_run *run)
 static enum outbox_result request(struct mlflow_run *run, struct outbox *outbox, const char *method,
                                   const char *call, const char *body, struct error *why)
 {
-    const char *headers[3] = {body ? "Content-Type: application/json" : "Accept: application/json",
-                              run->authorization[0] ? run->authorization : NULL};
+    const char *headers[4] = {body ? "Content-Type: application/json" : "Accept: application/json"};
+    int count = 1;
+    if (run->authorization[0])
+        headers[count++] = run->authorization;
+    if (run->workspace[0])
+        headers[count++] = run->workspace;
     strbuf_clear(&run->url);
     strbuf_addf(&run->url, "%s/api/2.0/mlflow/%s", run->settings.url, call);
     struct http_request request = {.method = method,

@@ -124,11 +124,12 @@ static int read_credentials(const struct reader *in, struct mlflow_settings *out
 {
     if (copy(in, "MLFLOW_TRACKING_USERNAME", out->user, sizeof out->user) < 0 ||
         copy(in, "MLFLOW_TRACKING_PASSWORD", out->password, sizeof out->password) < 0 ||
-        copy(in, "MLFLOW_TRACKING_TOKEN", out->token, sizeof out->token) < 0)
+        copy(in, "MLFLOW_TRACKING_TOKEN", out->token, sizeof out->token) < 0 ||
+        copy(in, "MLFLOW_WORKSPACE", out->workspace, sizeof out->workspace) < 0)
         return -1;
-    if (has_control(out->token))
-        return error_set(in->err, ERROR_USAGE,
-                         "MLFLOW_TRACKING_TOKEN holds a line break or another control character");
+    if (has_control(out->token) || has_control(out->workspace))
+        return error_set(in->err, ERROR_USAGE, "%s holds a line break or another control character",
+                         has_control(out->token) ? "MLFLOW_TRACKING_TOKEN" : "MLFLOW_WORKSPACE");
     read_credentials_file(in, out);
     if (!out->user[0] || !out->password[0]) /* one alone is none, as for MLflow */
         out->user[0] = out->password[0] = '\0';

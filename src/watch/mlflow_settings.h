@@ -15,6 +15,7 @@ struct mlflow_settings {
     char experiment[MLFLOW_NAME_BYTES];           /* name; "": by id */
     char experiment_id[64];                       /* "": by name */
     char run_name[MLFLOW_NAME_BYTES], run_id[64]; /* or "" */
+    char workspace[MLFLOW_NAME_BYTES];            /* of servers that have several; or "" */
     char user[MLFLOW_SECRET_BYTES], password[MLFLOW_SECRET_BYTES], token[MLFLOW_SECRET_BYTES];
     char who[128];                              /* mlflow.user, or "" */
     const char *ca_bundle, *client_certificate; /* borrowed from the environment; or NULL */

@@ -63,8 +63,29 @@ mentions err "MLflow (http://127.0.0.1:1) "
 mentions err "Kubeflow Trainer (https://127.0.0.1:"
 mentions out "Accuracy: "
 
-# What cannot be done is said with the reason.
+# MLflow over TLS. This server has no such page, which shows that it was reached.
 unset KUBEFLOW_TRAINER_SERVER_URL
+url=$(sed 's|/apis.*||' "$work/good/url")
+MLFLOW_TRACKING_URI=$url run 0 $train --steps 2
+lines err 1
+mentions err "certificate"
+MLFLOW_TRACKING_URI=$url MLFLOW_TRACKING_INSECURE_TLS=true run 0 $train --steps 2
+lines err 1
+mentions err "refuses what it is told: runs/create: status 404: not found"
+MLFLOW_TRACKING_URI=$url MLFLOW_TRACKING_SERVER_CERT_PATH="$work/good/ca.crt" \
+    run 0 $train --steps 2
+mentions err "status 404"
+serve mutual mutual
+url=${url%:*}:$(sed 's|.*:\([0-9]*\)/.*|\1|' "$work/mutual/url")
+export MLFLOW_TRACKING_SERVER_CERT_PATH="$work/mutual/ca.crt"
+MLFLOW_TRACKING_URI=$url run 0 $train --steps 2
+lines err 1 # how a refused handshake shows depends on who writes first
+grep -q "status 404" "$work/err" && fail "reached without a certificate"
+cat "$work/mutual/ca.crt" "$work/mutual/key.pem" >"$work/client.pem"
+MLFLOW_TRACKING_URI=$url MLFLOW_TRACKING_CLIENT_CERT_PATH="$work/client.pem" run 0 $train --steps 2
+mentions err "status 404"
+
+# What cannot be done is said with the reason.
 MLFLOW_TRACKING_URI=sqlite:///mlflow.db run 0 $train --steps 2
 lines err 1
 mentions err "MLflow is not told about this run: MLFLOW_TRACKING_URI=sqlite:///mlflow.db: "

@@ -72,8 +72,10 @@ static bool read_request(struct http_server *server, int client, char *text, siz
 
 static void forget(struct http_question *question)
 {
-    if (question)
+    if (question) {
+        free(question->head);
         free(question->body);
+    }
     free(question);
 }
 
@@ -85,7 +87,9 @@ static struct http_question *remember(struct http_server *server, const char *te
     if (field)
         snprintf(question->authorization, sizeof question->authorization, "%.*s",
                  (int)strcspn(field + 17, "\r"), field + 17);
-    question->body = strdup(strstr(text, "\r\n\r\n") + 4);
+    const char *end = strstr(text, "\r\n\r\n");
+    question->head = strndup(text, (size_t)(end + 2 - text));
+    question->body = strdup(end + 4);
     pthread_mutex_lock(&server->lock);
     *number = server->count;
     if (server->count < KEPT)

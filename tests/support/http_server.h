@@ -10,7 +10,7 @@ struct http_server;
 struct http_question {
     char method[16], path[512]; /* with the query */
     char authorization[256];
-    char *body;
+    char *head, *body; /* all headers; what follows them */
 };
 
 struct http_answer {

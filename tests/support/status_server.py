@@ -2,10 +2,11 @@
 """Kubeflow Trainer's status server as a pod sees it: HTTPS, a bearer token, and the checks that the
 TrainJob's schema makes (values as text, numbers in range). Makes its own certificate.
 
-usage: status_server.py DIRECTORY [stall]
+usage: status_server.py DIRECTORY [stall | mutual]
 Writes ca.crt to the directory and each accepted report as a line to reports; refusals go to
 refusals. The file token holds the token that is right now. Prints its URL and serves until its
-standard input ends. With `stall` it never answers."""
+standard input ends. With `stall` it never answers, with `mutual` it wants a certificate that its
+own vouches for: its own will do."""
 import http.server
 import json
 import os
@@ -17,7 +18,7 @@ import threading
 import time
 
 WORK = sys.argv[1]
-STALL = sys.argv[2:] == ["stall"]
+MODE = sys.argv[2] if len(sys.argv) > 2 else ""
 PATH = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/default/trainjobs/job/status"
 LOCK = threading.Lock()
 
@@ -64,7 +65,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        if STALL:
+        if MODE == "stall":
             time.sleep(600)
         token = open(os.path.join(WORK, "token")).read().strip()
         fault, status = None, 422
@@ -92,6 +93,9 @@ def main():
     server.handle_error = lambda *_: None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
+    if MODE == "mutual":
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(certificate)
     server.socket = context.wrap_socket(server.socket, server_side=True,
                                         do_handshake_on_connect=False)
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -123,7 +123,7 @@ TEST(mlflow, makes_experiment_and_run_then_logs_and_ends_it)
 {
     struct http_server *server = http_server_start(track, NULL);
     ENVIRONMENT("MLFLOW_TRACKING_URI", http_server_url(server), "MLFLOW_EXPERIMENT_NAME", "a b/c",
-                "MLFLOW_RUN_NAME", "first");
+                "MLFLOW_RUN_NAME", "first", "MLFLOW_WORKSPACE", "team");
     struct mlflow *mlflow = open_run((struct mlflow_param[]){{"batch_size", "16"}}, 1);
     observe(mlflow, TRAIN_STARTED, 0);
     observe(mlflow, TRAIN_STEP, 1);
@@ -133,6 +133,7 @@ TEST(mlflow, makes_experiment_and_run_then_logs_and_ends_it)
     ASSERT_TEXT(http_server_question(server, 0)->path,
                 "/api/2.0/mlflow/experiments/get-by-name?experiment_name=a%20b%2Fc");
     ASSERT_TEXT(http_server_question(server, 1)->body, "{\"name\":\"a b/c\"}\n");
+    ASSERT_CONTAINS(http_server_question(server, 2)->head, "\r\nX-MLFLOW-WORKSPACE: team\r\n");
     const char *made = http_server_question(server, 2)->body;
     ASSERT_CONTAINS(made, "\"experiment_id\":\"42\"");
     ASSERT_CONTAINS(made, "\"run_name\":\"first\"");
