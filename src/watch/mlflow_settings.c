@@ -57,6 +57,8 @@ static int read_url(const struct reader *in, struct mlflow_settings *out)
                          "MLFLOW_TRACKING_URI=%s: lockstep speaks to a tracking server, by http:// "
                          "or https://; `mlflow server --backend-store-uri %s` makes one of a store",
                          out->shown, out->shown);
+    if (strchr("/?#", strstr(out->url, "://")[3]))
+        return error_set(in->err, ERROR_USAGE, "MLFLOW_TRACKING_URI=%s names no host", out->shown);
     while (out->url[length - 1] == '/')
         out->url[--length] = '\0';
     mlflow_hide_password(out->url, out->shown);

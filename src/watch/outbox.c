@@ -28,11 +28,11 @@ struct outbox {
     unsigned char *items; /* [capacity][item_bytes], oldest first */
     bool *keep;           /* [capacity] */
     int count;
-    long lost;         /* thinned out, refused or left over, and not yet told */
-    bool ending, over; /* over: the thread has nothing more to do */
-    double deadline;   /* once ending */
-    int signal_before; /* what *stop_signal was when the end began */
-    int failures;      /* in a row */
+    long lost;                 /* thinned out, refused or left over, and not yet told */
+    bool ending, over;         /* over: the thread has nothing more to do */
+    double ended_at, deadline; /* once ending */
+    int signal_before;         /* what *stop_signal was when the end began */
+    int failures;              /* in a row */
 
     /* Below: the thread's own. */
     unsigned char *sending; /* [batch][item_bytes] */
@@ -172,12 +172,17 @@ static long forget_lost(struct outbox *outbox)
     return lost;
 }
 
-static int set_failures(struct outbox *outbox, int failures)
+/* Seconds for a service that is away at the end: one or two more attempts. */
+static const double LAST_TRY = 2;
+
+static void set_failures(struct outbox *outbox, int failures)
 {
     pthread_mutex_lock(&outbox->lock);
     outbox->failures = failures;
+    double soon = outbox->ended_at + LAST_TRY;
+    if (outbox->ending && failures >= PATIENCE && soon < outbox->deadline)
+        outbox->deadline = soon;
     pthread_mutex_unlock(&outbox->lock);
-    return failures;
 }
 
 static void note_success(struct outbox *outbox)
@@ -195,18 +200,26 @@ static void note_success(struct outbox *outbox)
              outbox->sent_at - outbox->away_since, thinned);
 }
 
+static bool is_ending(struct outbox *outbox)
+{
+    pthread_mutex_lock(&outbox->lock);
+    bool ending = outbox->ending;
+    pthread_mutex_unlock(&outbox->lock);
+    return ending;
+}
+
 static void note_failure(struct outbox *outbox, const struct error *why)
 {
     outbox->last = *why;
     if (!outbox->failures)
         outbox->away_since = clock_seconds();
-    if (set_failures(outbox, outbox->failures + 1) < PATIENCE || outbox->said != SAID_NOTHING)
+    set_failures(outbox, outbox->failures + 1);
+    if (outbox->failures < PATIENCE || outbox->said != SAID_NOTHING)
         return;
     outbox->said = SAID_AWAY;
-    log_line(LOG_WARNING,
-             "%s (%s) cannot be told about this run: %s; the training goes on, and it is told "
-             "when it is back",
-             outbox->name, outbox->where, why->message);
+    log_line(LOG_WARNING, "%s (%s) cannot be told about this run: %s%s", outbox->name,
+             outbox->where, why->message,
+             is_ending(outbox) ? "" : "; the training goes on, and it is told when it is back");
 }
 
 void outbox_complain(struct outbox *outbox, const struct error *why)
@@ -412,14 +425,14 @@ static int signal_now(const struct outbox *outbox)
 
 void outbox_end(struct outbox *outbox)
 {
-    enum { WHEN_AWAY = 2 }; /* seconds: one more attempt */
     pthread_mutex_lock(&outbox->lock);
     if (!outbox->ending) {
         double seconds = outbox->options.times.end;
-        if (outbox->failures >= PATIENCE && seconds > WHEN_AWAY)
-            seconds = WHEN_AWAY;
+        if (outbox->failures >= PATIENCE && seconds > LAST_TRY)
+            seconds = LAST_TRY;
         outbox->ending = true;
-        outbox->deadline = clock_seconds() + seconds;
+        outbox->ended_at = clock_seconds();
+        outbox->deadline = outbox->ended_at + seconds;
         outbox->signal_before = signal_now(outbox);
         pthread_cond_broadcast(&outbox->changed);
     }

@@ -64,7 +64,7 @@ enum outbox_result outbox_request(struct outbox *outbox, const struct http_reque
 /* Says once that the service refuses something, for what is no reason to give items up. */
 void outbox_complain(struct outbox *outbox, const struct error *why);
 
-/* What the service did to items so far, for tests. */
+/* Items that were given up or left out, and of which nothing was said yet; for tests. */
 long outbox_lost(struct outbox *outbox);
 
 #endif

@@ -338,6 +338,8 @@ TEST(mlflow, refuses_what_it_cannot_do_with_the_reason)
     ASSERT_FAILS(mlflow_create(&options, &mlflow, &err), err, ERROR_USAGE, "file:/tmp/mlruns");
     ENVIRONMENT("MLFLOW_TRACKING_URI", "databricks");
     ASSERT_FAILS(mlflow_create(&options, &mlflow, &err), err, ERROR_USAGE, "https://");
+    ENVIRONMENT("MLFLOW_TRACKING_URI", "http://");
+    ASSERT_FAILS(mlflow_create(&options, &mlflow, &err), err, ERROR_USAGE, "names no host");
     ENVIRONMENT("MLFLOW_TRACKING_URI", "http://x", "MLFLOW_TRACKING_AUTH", "kubernetes");
     ASSERT_FAILS(mlflow_create(&options, &mlflow, &err), err, ERROR_USAGE, "MLFLOW_TRACKING_AUTH");
     ENVIRONMENT("MLFLOW_TRACKING_URI", "https://x", "MLFLOW_TRACKING_INSECURE_TLS", "true",
