@@ -68,7 +68,8 @@ check: $(BUILD)/$(NAME) $(TESTS)
 
 # The OpenMP runtime is not instrumented and would report falsely: only what starts threads itself.
 THREAD_TESTS := $(addprefix $(BUILD)/tests/unit/,data/test_loader data/test_pictures data/test_shards \
-                data/test_storage_s3 watch/test_spool)
+                data/test_storage_s3 watch/test_spool watch/test_outbox watch/test_mlflow \
+                watch/test_kubeflow)
 check-threads: $(THREAD_TESTS)
 	@tools/run-tests $(THREAD_TESTS)
 .PHONY: check-threads
@@ -115,7 +116,7 @@ FUZZ_SECONDS ?= 10
 FUZZ_FLAGS := -std=c17 -O1 -g -MMD -MP -fsanitize=fuzzer-no-link,address,undefined \
             -fno-sanitize-recover=all -Wall -Wno-unknown-pragmas $(if $(DEV),-Werror)
 FUZZ_OBJECTS := $(patsubst %.c,build/fuzz/%.o,$(filter src/base/% src/tensor/% src/wire/% src/net/% src/data/% \
-            src/store/safetensors.c src/store/bundle%,$(SOURCES)))
+            src/store/safetensors.c src/store/bundle% src/watch/reply.c,$(SOURCES)))
 FUZZERS  := $(patsubst fuzz/%.c,build/fuzz/%,$(wildcard fuzz/fuzz_*.c))
 
 build/fuzz/%.o: %.c | lists

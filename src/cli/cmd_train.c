@@ -532,6 +532,13 @@ static int finish(struct job *job, bool gated, struct error *err)
     return gated && !gate_met(job) ? STATUS_FAILED : STATUS_DONE;
 }
 
+static enum run_outcome outcome_of(int status)
+{
+    if (status == 0)
+        return RUN_FINISHED;
+    return signals_status() ? RUN_INTERRUPTED : RUN_FAILED;
+}
+
 static int run(struct options *parsed, void *settings, struct error *err)
 {
     struct job job = {.settings = settings, .saving = SAVING_NONE};
@@ -540,10 +547,12 @@ static int run(struct options *parsed, void *settings, struct error *err)
         goto out;
     if (train(&job, signals_catch(), err) < 0) {
         status = save_after_failure(&job, err);
-        goto out;
+    } else {
+        watchers_end_line(&job.watchers);
+        status = finish(&job, options_source(parsed, "target-accuracy") > OPTION_FROM_NOTHING, err);
     }
-    watchers_end_line(&job.watchers);
-    status = finish(&job, options_source(parsed, "target-accuracy") > OPTION_FROM_NOTHING, err);
+    fflush(stdout); /* the results, before others are waited for */
+    watchers_end(&job.watchers, outcome_of(status));
 out:
     release(&job);
     return status;
@@ -559,7 +568,11 @@ const struct command command_train = {
         "\n"
         "Ctrl-C or SIGTERM ends the run after the step in flight; with --output-dir the weights "
         "are saved. A loss or gradient that is not a number stops it, too, and the weights of the "
-        "last good step are kept.",
+        "last good step are kept.\n"
+        "\n"
+        "MLflow is told about the run when MLFLOW_TRACKING_URI names a server, and Kubeflow "
+        "Trainer "
+        "in a pod of a TrainJob. Neither can hold the training up.",
     .examples = "# two passes over MNIST, fail below 98.8 %\n"
                 "lockstep train mnist_custom --data mnist:DIR --epochs 2 --target-accuracy 0.988\n"
                 "# where does the time of a ResNet-50 step go?\n"

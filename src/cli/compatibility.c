@@ -2,6 +2,7 @@
 #include "base/strbuf.h"
 #include "cli/command.h"
 #include "cli/pages.h"
+#include "cli/variables.h"
 
 /* A spelling and the list of a row it stands in. */
 struct spelling {
@@ -81,6 +82,26 @@ static void add_list(struct strbuf *out, int place, const struct option *row, co
         add_spelling(out, place, row, &spelling);
 }
 
+static void add_variables(struct strbuf *out)
+{
+    strbuf_add(out, "\nVariables that belong to no option; those of other programs mean what they "
+                    "mean there:\n\n"
+                    "| variable | here |\n| --- | --- |\n");
+    for (const struct variable *variable = variables_list(); variable->names; variable++) {
+        strbuf_add(out, "| `$");
+        for (const char *at = variable->names; *at; at++) {
+            strbuf_add_char(out, *at);
+            if (at[1] == ',')
+                strbuf_add_char(out, '`');
+            else if (*at == ' ')
+                strbuf_add(out, "`$");
+        }
+        strbuf_add(out, "` | ");
+        add_cell(out, variable->help);
+        strbuf_add(out, " |\n");
+    }
+}
+
 void compatibility_page(struct strbuf *out)
 {
     strbuf_add(out, "# Compatibility\n\n"
@@ -97,4 +118,5 @@ void compatibility_page(struct strbuf *out)
             add_list(out, i, row, row->aliases, false);
             add_list(out, i, row, row->environment, true);
         }
+    add_variables(out);
 }

@@ -2,6 +2,7 @@
 #include "base/strbuf.h"
 #include "cli/command.h"
 #include "cli/pages.h"
+#include "cli/variables.h"
 
 /* Text inside a line: what roff would read as its own is escaped. */
 static void add_text(struct strbuf *out, const char *text, size_t length)
@@ -138,32 +139,11 @@ static void add_statuses(struct strbuf *out)
         strbuf_addf(out, ".TP\n%s\n%s\n", lines[i][0], lines[i][1]);
 }
 
-/* Variables that belong to no option: those are on the commands' pages. */
 static void add_environment(struct strbuf *out)
 {
-    static const char *const lines[][2] = {
-        {"AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN",
-         "credentials for s3:// paths; looked at first"},
-        {"AWS_PROFILE, AWS_SHARED_CREDENTIALS_FILE, AWS_CONFIG_FILE",
-         "the profile whose credentials, region and endpoint_url are used, and the files it is in"},
-        {"AWS_WEB_IDENTITY_TOKEN_FILE, AWS_ROLE_ARN, AWS_ROLE_SESSION_NAME, AWS_ENDPOINT_URL_STS",
-         "a pod's web identity, exchanged for credentials at the token service"},
-        {"AWS_NO_SIGN_REQUEST", "true: use no credentials, as public buckets allow"},
-        {"AWS_REGION, AWS_DEFAULT_REGION", "region of the bucket; us-east-1 unless told"},
-        {"AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, S3_ENDPOINT, S3_USE_HTTPS",
-         "the S3 server, where it is not AWS"},
-        {"AWS_CA_BUNDLE", "certificates to trust instead of the system's"},
-        {"AWS_MAX_ATTEMPTS", "how often a request to S3 is tried; 8 unless told"},
-        {"LOCKSTEP_S3_ADDRESSING", "path or virtual: where the bucket's name goes"},
-        {"LOCKSTEP_S3_RETRY_SECONDS, LOCKSTEP_S3_STALL_SECONDS",
-         "wait before the second attempt, 0.2 unless told; silence that ends one, 30 unless told"},
-        {"LOCKSTEP_CACHE_DIR, XDG_CACHE_HOME", "where objects from S3 and indexes are kept"},
-        {"LOCKSTEP_CACHE_BYTES", "how much of S3 is kept at most; 32G unless told"},
-        {"TMPDIR", "where files are written on their way to S3"},
-    };
     strbuf_add(out, ".SH ENVIRONMENT\n");
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-        strbuf_addf(out, ".TP\n\\fB%s\\fR\n%s\n", lines[i][0], lines[i][1]);
+    for (const struct variable *variable = variables_list(); variable->names; variable++)
+        strbuf_addf(out, ".TP\n\\fB%s\\fR\n%s\n", variable->names, variable->help);
 }
 
 static void add_head(struct strbuf *out, const char *name, const char *summary)

@@ -218,36 +218,34 @@ int option_set(const struct option *option, const char *where, const char *text,
     return error_set(err, ERROR_USAGE, "%s: is not an option", where);
 }
 
-bool option_text(const struct option *option, const void *settings, char *out, size_t bytes)
+void option_text(const struct option *option, const void *settings, struct strbuf *out)
 {
     const void *field = (const char *)settings + option->offset;
     switch (option->type) {
     case OPTION_IS_FLAG:
-        snprintf(out, bytes, "%s", *(const bool *)field ? "true" : "false");
-        return true;
+        strbuf_add(out, *(const bool *)field ? "true" : "false");
+        break;
     case OPTION_IS_INT:
-        snprintf(out, bytes, "%d", *(const int *)field);
-        return true;
+        strbuf_addf(out, "%d", *(const int *)field);
+        break;
     case OPTION_IS_LONG:
-        snprintf(out, bytes, "%" PRId64, *(const int64_t *)field);
-        return true;
+        strbuf_addf(out, "%" PRId64, *(const int64_t *)field);
+        break;
     case OPTION_IS_NUMBER:
     case OPTION_IS_SECONDS:
-        snprintf(out, bytes, "%.15g", *(const double *)field);
-        return true;
+        strbuf_addf(out, "%.15g", *(const double *)field);
+        break;
     case OPTION_IS_BYTES:
-        snprintf(out, bytes, "%zu", *(const size_t *)field);
-        return true;
+        strbuf_addf(out, "%zu", *(const size_t *)field);
+        break;
     case OPTION_IS_TEXT:
     case OPTION_IS_CHOICE:
     case OPTION_IS_ARGUMENT:
-        if (*(const char *const *)field)
-            snprintf(out, bytes, "%s", *(const char *const *)field);
-        return *(const char *const *)field != NULL;
+        strbuf_add(out, *(const char *const *)field ? *(const char *const *)field : "");
+        break;
     case OPTION_IS_REFUSED:
     case OPTION_IS_SECTION:
     case OPTION_IS_END:
         break;
     }
-    return false;
 }

@@ -154,9 +154,9 @@ size_t option_next_word(const char **list, const char **word);
  * it: "--batch-size". */
 int option_set(const struct option *option, const char *where, const char *text, void *settings,
                struct error *err);
+/* The other way: appends the field's value as option_set would read it; nothing for a NULL text. */
+struct strbuf;
+void option_text(const struct option *option, const void *settings, struct strbuf *out);
 
-/* The field's value as one would write it, e.g. for a manifest; false when there is none: a section,
- * or a text that was not given. */
-bool option_text(const struct option *option, const void *settings, char *out, size_t bytes);
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/strbuf.h"
 #include "cli/session.h"
 #include "exec/plan.h"
 #include "store/checkpoint.h"
@@ -158,36 +159,40 @@ int saving_load(const struct saving *saving, struct params *params, struct updat
 
 /* --- what the run was told ------------------------------------------------------------------ */
 
-/* The option's value, or what became of it where the program resolved it further. */
-static bool describe(const struct saving_run *run, const char *name, char *out, size_t bytes)
+/* The option's value, or what became of it where the program resolved it further. Nothing when it
+ * is the model's own: the tensors' shapes and its name tell that. */
+static void describe(const struct saving_run *run, const char *name, struct strbuf *out)
 {
     const struct option *option = option_find(run->options->table, name, strlen(name));
+    strbuf_clear(out);
     if (!strcmp(name, "data"))
-        snprintf(out, bytes, "%s", run->data);
+        strbuf_add(out, run->data);
     else if (!strcmp(name, "threads"))
-        snprintf(out, bytes, "%d", run->session->threads);
+        strbuf_addf(out, "%d", run->session->threads);
     else if (!strcmp(name, "lr"))
-        snprintf(out, bytes, "%.9g", run->rate);
-    else if (!option || options_source(run->options, name) == OPTION_FROM_NOTHING)
-        return false; /* the model's own, which the tensors' shapes and its name tell */
-    else
-        return option_text(option, run->options->settings, out, bytes);
-    return true;
+        strbuf_addf(out, "%.9g", run->rate);
+    else if (option && options_source(run->options, name) != OPTION_FROM_NOTHING)
+        option_text(option, run->options->settings, out);
 }
 
 static int list_settings(struct saving *saving, const struct saving_run *run,
                          struct manifest *manifest, struct error *err)
 {
     struct manifest_setting *list = ARENA_ARRAY(saving->arena, struct manifest_setting, COMPARED);
-    char value[512];
+    struct strbuf value;
     int count = 0;
+    strbuf_init(&value);
     for (int i = 0; list && i < COMPARED; i++) {
-        if (!describe(run, compared[i], value, sizeof value))
+        describe(run, compared[i], &value);
+        if (!value.length)
             continue;
         list[count].name = compared[i];
-        list[count].value = arena_copy_text(saving->arena, value);
+        list[count].value = arena_copy_text(saving->arena, value.text);
         list = list[count++].value ? list : NULL;
     }
+    if (value.failed)
+        list = NULL;
+    strbuf_release(&value);
     manifest->settings = list;
     manifest->setting_count = count;
     return list ? 0 : error_set(err, ERROR_MEMORY, "no memory for the manifest");

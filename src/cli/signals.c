@@ -18,6 +18,11 @@ const atomic_int *signals_catch(void)
     return &caught;
 }
 
+const atomic_int *signals_number(void)
+{
+    return &caught;
+}
+
 int signals_status(void)
 {
     int number = atomic_load(&caught);

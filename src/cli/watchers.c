@@ -76,6 +76,7 @@ int watchers_create(const struct watchers_settings *settings, const struct watch
         watchers_release(&watchers);
         return -1;
     }
+    remote_create(run, getenv, &watchers.remote);
     *out = watchers;
     return 0;
 }
@@ -92,6 +93,7 @@ void watchers_observe(void *context, const struct train_event *event)
         events_observe(tensorboard_events(watchers->tensorboard), event);
     if (watchers->argo)
         argo_observe(watchers->argo, event);
+    remote_observe(&watchers->remote, event);
 }
 
 void watchers_end_line(struct watchers *watchers)
@@ -100,8 +102,15 @@ void watchers_end_line(struct watchers *watchers)
     watchers->progress = NULL;
 }
 
+void watchers_end(struct watchers *watchers, enum run_outcome outcome)
+{
+    watchers_end_line(watchers);
+    remote_end(&watchers->remote, outcome);
+}
+
 void watchers_release(struct watchers *watchers)
 {
+    remote_release(&watchers->remote);
     tracing_finish(watchers->tracing);
     tensorboard_destroy(watchers->tensorboard);
     argo_destroy(watchers->argo);

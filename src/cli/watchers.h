@@ -5,6 +5,7 @@
 
 #include "cli/options.h"
 #include "cli/tracing.h"
+#include "cli/remote.h"
 
 struct argo;
 struct graph;
@@ -62,6 +63,7 @@ struct watchers {
     struct tensorboard *tensorboard;
     struct argo *argo;
     struct tracing *tracing;
+    struct remote remote;
 };
 
 int watchers_create(const struct watchers_settings *settings, const struct watchers_run *run,
@@ -70,6 +72,9 @@ int watchers_create(const struct watchers_settings *settings, const struct watch
 void watchers_observe(void *watchers, const struct train_event *event);
 /* Takes the moving line away before results are printed; the others go on. */
 void watchers_end_line(struct watchers *watchers);
+/* How the run ended, once its results are known; does not wait for anyone. */
+void watchers_end(struct watchers *watchers, enum run_outcome outcome);
+/* Those who tell other services get a few seconds for the rest. */
 void watchers_release(struct watchers *watchers);
 
 #endif

@@ -17,7 +17,7 @@ struct handle {
 struct http_client {
     const struct libraries *calls;
     struct http_settings settings;
-    char *ca_bundle;
+    char *ca_bundle, *client_certificate;
     pthread_mutex_t lock; /* guards `idle`; never held while a request runs */
     struct handle *idle;
 };
@@ -28,6 +28,7 @@ struct transfer {
     const struct http_request *request;
     struct http_reply *reply;
     size_t sent;
+    const atomic_int *stop; /* NULL: it is not to end early */
     bool too_long, stalled;
     double stall_seconds, moved_at; /* when a byte last went either way */
     curl_off_t moved;
@@ -45,6 +46,8 @@ int http_client_create(const struct http_settings *settings, struct http_client 
     client->calls = calls;
     client->settings = *settings;
     client->ca_bundle = settings->ca_bundle ? memory_copy_text(settings->ca_bundle) : NULL;
+    client->client_certificate =
+        settings->client_certificate ? memory_copy_text(settings->client_certificate) : NULL;
     pthread_mutex_init(&client->lock, NULL);
     *out = client;
     return 0;
@@ -61,6 +64,7 @@ void http_client_destroy(struct http_client *client)
         memory_free(handle);
     }
     pthread_mutex_destroy(&client->lock);
+    memory_free(client->client_certificate);
     memory_free(client->ca_bundle);
     memory_free(client);
 }
@@ -82,8 +86,15 @@ static struct handle *take_handle(struct http_client *client)
     return handle;
 }
 
-static void give_handle(struct http_client *client, struct handle *handle)
+/* A handle that found no trust is not kept: libcurl remembers the certificates it read for a day,
+ * and the file may hold new ones by then. */
+static void give_handle(struct http_client *client, struct handle *handle, bool keep)
 {
+    if (!keep) {
+        client->calls->easy_cleanup(handle->curl);
+        memory_free(handle);
+        return;
+    }
     client->calls->easy_reset(handle->curl); /* forgets the secret; keeps the connection */
     pthread_mutex_lock(&client->lock);
     handle->next = client->idle;
@@ -201,7 +212,7 @@ static int on_progress(void *context, curl_off_t total_in, curl_off_t in, curl_o
         transfer->moved_at = now;
     }
     transfer->stalled |= now - transfer->moved_at > transfer->stall_seconds;
-    return transfer->stalled;
+    return transfer->stalled || (transfer->stop && atomic_load(transfer->stop));
 }
 
 static void set_method(struct transfer *transfer)
@@ -226,6 +237,28 @@ static void set_method(struct transfer *transfer)
     }
 }
 
+static void set_user(const struct libraries *calls, CURL *curl, const struct http_request *request)
+{
+    if (!request->user)
+        return;
+    calls->easy_setopt(curl, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
+    calls->easy_setopt(curl, CURLOPT_USERNAME, request->user);
+    calls->easy_setopt(curl, CURLOPT_PASSWORD, request->password ? request->password : "");
+}
+
+static void set_trust(CURL *curl, const struct http_client *client)
+{
+    const struct libraries *calls = client->calls;
+    if (client->ca_bundle)
+        calls->easy_setopt(curl, CURLOPT_CAINFO, client->ca_bundle);
+    if (client->client_certificate)
+        calls->easy_setopt(curl, CURLOPT_SSLCERT, client->client_certificate);
+    if (client->settings.trust_anyone) {
+        calls->easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 0L);
+        calls->easy_setopt(curl, CURLOPT_SSL_VERIFYHOST, 0L);
+    }
+}
+
 static void set_signature(const struct libraries *calls, CURL *curl,
                           const struct http_signature *signature)
 {
@@ -243,6 +276,9 @@ static void set_limits(CURL *curl, const struct http_client *client)
     const struct libraries *calls = client->calls;
     calls->easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS,
                        (long)(client->settings.connect_seconds * 1000));
+    calls->easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)(client->settings.total_seconds * 1000));
+    /* Who stops does not wait for a name server. */
+    calls->easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L);
     /* Not every server answers "Expect: 100-continue". The header cannot be taken away: libcurl
      * 7.88 would sign the line that does so. */
     calls->easy_setopt(curl, CURLOPT_EXPECT_100_TIMEOUT_MS, 200L);
@@ -252,8 +288,6 @@ static void set_limits(CURL *curl, const struct http_client *client)
     calls->easy_setopt(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     calls->easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L); /* a key may well be "a/../b" */
     calls->easy_setopt(curl, CURLOPT_USERAGENT, "lockstep/" LOCKSTEP_VERSION);
-    if (client->ca_bundle)
-        calls->easy_setopt(curl, CURLOPT_CAINFO, client->ca_bundle);
 }
 
 static enum http_outcome judge(CURLcode code, const struct transfer *transfer)
@@ -263,10 +297,13 @@ static enum http_outcome judge(CURLcode code, const struct transfer *transfer)
     switch (code) {
     case CURLE_OK:
         return HTTP_REPLIED;
+    case CURLE_ABORTED_BY_CALLBACK:
+        return transfer->stalled ? HTTP_INTERRUPTED : HTTP_STOPPED;
     case CURLE_URL_MALFORMAT:
     case CURLE_UNSUPPORTED_PROTOCOL:
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_CERTPROBLEM:
     case CURLE_NOT_BUILT_IN:
     case CURLE_BAD_FUNCTION_ARGUMENT:
         return HTTP_IMPOSSIBLE;
@@ -297,10 +334,13 @@ static void perform(struct http_client *client, CURL *curl, struct curl_slist *h
                                 .curl = curl,
                                 .request = request,
                                 .reply = reply,
+                                .stop = client->settings.stop,
                                 .stall_seconds = client->settings.stall_seconds,
                                 .moved_at = clock_seconds()};
     set_limits(curl, client);
+    set_trust(curl, client);
     set_method(&transfer);
+    set_user(calls, curl, request);
     set_signature(calls, curl, request->signature);
     calls->easy_setopt(curl, CURLOPT_URL, request->url);
     calls->easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
@@ -336,7 +376,7 @@ int http_perform(struct http_client *client, const struct http_request *request,
         make_headers(client->calls, request, &headers) ? take_handle(client) : NULL;
     if (handle) {
         perform(client, handle->curl, headers, request, reply);
-        give_handle(client, handle);
+        give_handle(client, handle, reply->outcome != HTTP_IMPOSSIBLE);
     }
     client->calls->slist_free_all(headers);
     if (!handle || reply->body.failed)

@@ -1,9 +1,10 @@
-/* An HTTP client for object stores and token services: connections are kept, waits are bounded,
+/* An HTTP client for object stores, token and tracking services: connections are kept, waits are bounded,
  * bodies go where the caller says and never beyond. One request, one attempt: what is worth a
  * second one is the caller's to decide. */
 #ifndef NET_HTTP_H
 #define NET_HTTP_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,9 +15,13 @@ struct error;
 struct http_client;
 
 struct http_settings {
-    double connect_seconds; /* until there is a connection */
-    double stall_seconds;   /* without a single byte; looked at about once a second */
-    const char *ca_bundle;  /* NULL: the system's */
+    double connect_seconds;         /* until there is a connection */
+    double stall_seconds;           /* without a single byte; looked at about once a second */
+    double total_seconds;           /* of a whole request; 0: as long as bytes come */
+    const char *ca_bundle;          /* NULL: the system's */
+    const char *client_certificate; /* PEM file, with its key; NULL: none */
+    bool trust_anyone;              /* certificates are not checked: the user said so */
+    const atomic_int *stop;         /* NULL, or nonzero when requests are to end: HTTP_STOPPED */
 };
 
 /* Signs as AWS's Signature Version 4; libcurl does it. The caller brings x-amz-content-sha256 and
@@ -33,6 +38,7 @@ struct http_request {
     const void *body;           /* of PUT and POST */
     size_t body_bytes;
     const struct http_signature *signature; /* NULL: none */
+    const char *user, *password; /* HTTP basic authentication; NULL: none. Without a signature */
     /* Where the body of a 2xx reply goes; NULL: into reply->body, as that of any other does. */
     void *into;
     size_t into_bytes; /* a longer body ends the transfer: HTTP_TOO_LONG */
@@ -43,6 +49,7 @@ enum http_outcome {
     HTTP_INTERRUPTED, /* no connection, a reset, a stall, a body that ended early: try again */
     HTTP_TOO_LONG,    /* more than the reader allowed */
     HTTP_IMPOSSIBLE,  /* a certificate nobody vouches for, a URL that is none */
+    HTTP_STOPPED,     /* as the client was told; noticed about once a second */
 };
 
 enum { HTTP_BODY_LIMIT = 16 << 20 };

@@ -1,6 +1,7 @@
 #include "support/test.h"
 
 #include "base/arena.h"
+#include "base/strbuf.h"
 #include "cli/options.h"
 
 struct sample {
@@ -285,4 +286,35 @@ TEST(options, any_line_is_read_or_refused_with_a_message)
     }
     ASSERT_INT(refused, >, 1000);
     ASSERT_INT(refused, <, 20000);
+}
+
+TEST(options, a_value_written_as_text_is_read_back_the_same)
+{
+    struct arena *memory = arena_create();
+    struct sample sample = {0}, again = {0};
+    struct options options;
+    struct error err = {0};
+    ASSERT_OK(parse("--batch 7 --steps 9000000000 --lr 0.1 --bucket 3M --patience 1.5m --fresh "
+                    "--note x",
+                    &sample, &options, &err),
+              err);
+    sample.model = "resnet50";
+    for (const struct option *row = table; row->type != OPTION_IS_END; row++) {
+        struct strbuf text;
+        strbuf_init(&text);
+        option_text(row, &sample, &text);
+        if (text.length) /* its texts point into `text` */
+            ASSERT_OK(option_set(row, row->name, arena_copy_text(memory, text.text), &again, &err),
+                      err);
+        strbuf_release(&text);
+    }
+    ASSERT_INT(again.batch, ==, 7);
+    ASSERT_INT(again.steps, ==, 9000000000);
+    ASSERT_NUMBER(again.rate, ==, 0.1);
+    ASSERT_INT(again.bucket, ==, 3 << 20);
+    ASSERT_NUMBER(again.patience, ==, 90);
+    ASSERT_TRUE(again.fresh && !again.quiet);
+    ASSERT_TEXT(again.model, "resnet50");
+    ASSERT_TEXT(again.optimizer, "sgd");
+    arena_destroy(memory);
 }
