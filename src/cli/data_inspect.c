@@ -252,7 +252,7 @@ static int run(struct options *parsed, void *given, struct error *err)
     int status = survey_run(&survey_options, &work, &survey, err);
     data_work_end(&line);
     if (status < 0)
-        return data_work_status(status, err);
+        return -1;
     status = tell(survey, wanted, err);
     survey_destroy(survey);
     return status;

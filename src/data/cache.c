@@ -14,8 +14,10 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/memory.h"
+#include "base/stop.h"
 
 static const uint64_t usual_limit = (uint64_t)32 << 30;
+static const double lock_wait_seconds = 0.01;
 
 struct entry {
     char name[NAME_MAX + 1];
@@ -231,16 +233,21 @@ out:
 /* ---- bringing ---- */
 
 /* A file that is locked while it exists, so that one process at a time does what it stands for. */
-static int lock_file(int directory, const char *name)
+static int lock_file(int directory, const char *path, const char *name, const atomic_int *stop,
+                     struct error *err)
 {
     for (;;) {
         struct stat ours, there;
         int file = openat(directory, name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
         if (file < 0)
+            return fail(path, err);
+        while (flock(file, LOCK_EX | LOCK_NB) < 0) {
+            if (errno == EWOULDBLOCK ? stop_wait(stop, lock_wait_seconds, err) == 0
+                                     : errno == EINTR || fail(path, err) == 0)
+                continue;
+            close(file);
             return -1;
-        while (flock(file, LOCK_EX) < 0)
-            if (errno != EINTR)
-                return close(file), -1;
+        }
         if (fstat(file, &ours) == 0 && fstatat(directory, name, &there, 0) == 0 &&
             ours.st_ino == there.st_ino)
             return file;
@@ -252,9 +259,9 @@ static int lock_file(int directory, const char *name)
 static int reserve(int directory, const char *path, const char *part, size_t bytes,
                    struct error *err)
 {
-    int lock = lock_file(directory, ".lock"), file = -1, failed;
+    int lock = lock_file(directory, path, ".lock", NULL, err), file = -1, failed;
     if (lock < 0)
-        return fail(path, err);
+        return -1;
     if (make_room(directory, path, bytes, err) < 0)
         goto out;
     file = openat(directory, part, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -302,8 +309,8 @@ static int make_entry(int directory, const char *path, const char *name, size_t 
     return status;
 }
 
-int cache_bring(const char *name, size_t bytes, cache_fill *fill, void *context, struct cached *out,
-                struct error *err)
+int cache_bring(const char *name, size_t bytes, cache_fill *fill, void *context,
+                const atomic_int *stop, struct cached *out, struct error *err)
 {
     char path[PATH_MAX], lock_name[NAME_MAX + 1];
     directory_path(path);
@@ -318,11 +325,9 @@ int cache_bring(const char *name, size_t bytes, cache_fill *fill, void *context,
         goto out;
     }
     snprintf(lock_name, sizeof lock_name, ".%s.lock", name);
-    lock = lock_file(directory, lock_name);
-    if (lock < 0) {
-        fail(path, err);
+    lock = lock_file(directory, path, lock_name, stop, err);
+    if (lock < 0)
         goto out;
-    }
     if (find_at(directory, name, bytes, out)) /* another process was faster */
         status = 0;
     else if (make_entry(directory, path, name, bytes, fill, context, err) < 0)

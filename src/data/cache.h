@@ -4,6 +4,7 @@
 #ifndef DATA_CACHE_H
 #define DATA_CACHE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,9 +24,10 @@ typedef int cache_fill(void *context, uint8_t *into, struct error *err);
  * it is not there; of several processes that want it one does, the others wait. In
  * $LOCKSTEP_CACHE_DIR/s3, else $XDG_CACHE_HOME/lockstep/s3, else ~/.cache/lockstep/s3; at most
  * $LOCKSTEP_CACHE_BYTES (32 GiB; K, M, G and T are understood) and never more than half of what
- * would be free without it. Fails, naming the numbers, when the entry cannot fit. */
-int cache_bring(const char *name, size_t bytes, cache_fill *fill, void *context, struct cached *out,
-                struct error *err);
+ * would be free without it. Fails, naming the numbers, when the entry cannot fit, and with
+ * ERROR_CANCELLED when `stop` (may be NULL) becomes nonzero while it waits for another process. */
+int cache_bring(const char *name, size_t bytes, cache_fill *fill, void *context,
+                const atomic_int *stop, struct cached *out, struct error *err);
 /* The entry when it is already there. */
 bool cache_find(const char *name, size_t bytes, struct cached *out);
 void cached_release(struct cached *cached); /* accepts one that holds nothing */

@@ -3,6 +3,7 @@
 #ifndef DATA_DATASET_H
 #define DATA_DATASET_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -32,6 +33,8 @@ struct dataset_request {
     uint64_t seed;    /* for kinds that draw */
     int classes;
     bool cache; /* kinds that parse text keep what they parsed beside it, for later runs */
+    /* NULL, or nonzero when opening and reading are to end: ERROR_CANCELLED. Borrowed. */
+    const atomic_int *stop;
     int field_count;
     struct dataset_field fields[DATASET_MAX_FIELDS];
 };

@@ -175,7 +175,7 @@ static int make_imagenet(const struct make_settings *settings, const struct work
     if (making.side > SCENE_MAX_SIDE)
         return error_set(err, ERROR_USAGE, "pictures have at most %d pixels on a side",
                          SCENE_MAX_SIDE);
-    if (destination_open(settings->directory, &making.destination, err) < 0)
+    if (destination_open(settings->directory, work->stop, &making.destination, err) < 0)
         return -1;
     int status = check_settings(&making, err);
     if (status == 0)

@@ -246,28 +246,26 @@ int row_parse(const struct row_parser *parser, const struct row_text *text, cons
 
 /* ---- the file ---- */
 
-/* Takes "DIR/NAME" apart and finds the file in its directory. */
 int row_text_find(const struct table_description *description, enum dataset_split split,
-                  struct row_text *out, struct error *err)
+                  const atomic_int *stop, struct row_text *out, struct error *err)
 {
-    struct row_text text = {0};
+    struct row_text text = {.stop = stop};
     const char *path = description->files[split];
     if (!path)
         return error_set(err, ERROR_ABSENT, "the column file names no 'eval' file");
-    const char *slash = strrchr(path, '/');
     char directory[PATH_MAX];
-    int length =
-        snprintf(directory, sizeof directory, "%.*s",
-                 slash ? (int)(slash - path > 0 ? slash - path : 1) : 1, slash ? path : ".");
-    if (length >= PATH_MAX || snprintf(text.name, sizeof text.name, "%s", path) >= PATH_MAX)
+    const char *name = storage_split(path, directory, err);
+    if (!name)
+        return -1;
+    if (snprintf(text.name, sizeof text.name, "%s", path) >= PATH_MAX)
         return error_set(err, ERROR_USAGE, "the path of the data is longer than %d bytes",
                          PATH_MAX);
-    if (storage_open(directory, &text.storage, err) < 0)
+    if (storage_open_files(directory, &name, 1, stop, &text.storage, err) < 0)
         return -1;
-    text.file = storage_find(text.storage, slash ? slash + 1 : path);
+    text.file = storage_find(text.storage, name);
     if (text.file < 0) {
         storage_close(text.storage);
-        return error_set(err, ERROR_IO, "%s holds no %s", directory, slash ? slash + 1 : path);
+        return error_set(err, ERROR_IO, "%s holds no %s", directory, name);
     }
     const struct storage_file *files;
     storage_files(text.storage, &files);

@@ -17,6 +17,7 @@ struct row_text {
     int64_t file_modified;
     struct storage *storage;
     int file;
+    const atomic_int *stop;         /* as in storage_open */
     char *unpacked;                 /* NULL unless the file was packed */
     const char *start, *rows, *end; /* `rows`: behind skipped lines and the header */
     char separator;
@@ -31,9 +32,10 @@ struct row_parser {
     uint64_t empty_fingerprint; /* of a category without text */
 };
 
-/* Finds the file of a split without reading it: name, size and time are set. */
+/* Finds the file of a split without reading it: name, size and time are set. `stop` as in
+ * storage_open; passes over all rows heed it, too. */
 int row_text_find(const struct table_description *description, enum dataset_split split,
-                  struct row_text *out, struct error *err);
+                  const atomic_int *stop, struct row_text *out, struct error *err);
 /* Brings its bytes into memory, mapped or unpacked, and looks at its first lines. */
 int row_text_open(const struct row_parser *parser, enum dataset_split split, struct row_text *text,
                   struct error *err);

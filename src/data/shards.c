@@ -112,7 +112,7 @@ static int map_shards(struct shards *shards, struct error *err)
 {
     storage_close(shards->unpacked);
     shards->unpacked = NULL;
-    if (any_packed(shards) && storage_open(shards->home, &shards->unpacked, err) < 0)
+    if (any_packed(shards) && storage_open(shards->home, NULL, &shards->unpacked, err) < 0)
         return -1;
     for (int i = 0; i < shards->shard_count; i++)
         if (map_shard(shards, i, err) < 0)
@@ -226,11 +226,11 @@ int shards_open_storage(struct storage *storage, const char *split, int threads,
     return 0;
 }
 
-int shards_open(const char *path, const char *split, int threads, struct shards **out,
-                struct error *err)
+int shards_open(const char *path, const char *split, int threads, const atomic_int *stop,
+                struct shards **out, struct error *err)
 {
     struct storage *storage;
-    return storage_open(path, &storage, err) < 0
+    return storage_open(path, stop, &storage, err) < 0
                ? -1
                : shards_open_storage(storage, split, threads, out, err);
 }

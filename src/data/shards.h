@@ -8,6 +8,7 @@
 #ifndef DATA_SHARDS_H
 #define DATA_SHARDS_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,9 +19,9 @@ struct storage;
 /* `split`: "train", "validation" (see data/shard_names.h for the names of files). `threads` index
  * in parallel. Fails with ERROR_FORMAT, naming file, record and offset, where a length is damaged or
  * a file cut off. Records whose data is damaged are kept in the list and fail when they are read;
- * the log has a warning. */
-int shards_open(const char *path, const char *split, int threads, struct shards **out,
-                struct error *err);
+ * the log has a warning. `stop` as in storage_open. */
+int shards_open(const char *path, const char *split, int threads, const atomic_int *stop,
+                struct shards **out, struct error *err);
 /* The same for a storage that is open, which belongs to the shards from now on, also when it fails. */
 int shards_open_storage(struct storage *storage, const char *split, int threads,
                         struct shards **out, struct error *err);

@@ -223,7 +223,8 @@ static int visit_split(struct surveyor *surveyor, const struct dataset_kind *kin
     struct dataset_request request = {.path = surveyor->path,
                                       .split = split,
                                       .examples = surveyor->options->examples,
-                                      .seed = surveyor->options->seed};
+                                      .seed = surveyor->options->seed,
+                                      .stop = surveyor->work->stop};
     struct fields_job job = {.surveyor = surveyor, .kind = kind, .split = split};
     job.blank = fingerprint64(" ", 1);
     if (kind->open(&request, &job.dataset, err) < 0)

@@ -25,6 +25,7 @@ struct dataset {
     struct row_parser parser;
     enum dataset_split split;
     bool cached;
+    const atomic_int *stop;
     /* The rows come from one of these. */
     struct row_text text;
     struct row_index *index;
@@ -95,7 +96,7 @@ static int open_split(struct dataset *table, enum dataset_split split, struct ro
                       struct row_index **index, struct row_cache **cache, struct error *err)
 {
     struct row_statistics *statistics = &table->statistics[split];
-    if (row_text_find(&table->description, split, text, err) < 0)
+    if (row_text_find(&table->description, split, table->stop, text, err) < 0)
         return -1;
     if (table->cached && row_cache_open(&table->parser, split, text, statistics, cache, err) < 0)
         return -1;
@@ -131,6 +132,7 @@ static int open_rows(struct dataset *table, const struct dataset_request *reques
         return error_set(err, ERROR_MEMORY, "no memory for the table");
     table->split = request->split;
     table->cached = request->cache;
+    table->stop = request->stop;
     if (row_parser_init(&table->description, table->arena, &table->parser, err) < 0 ||
         allocate_statistics(table, err) < 0 ||
         open_split(table, table->split, &table->text, &table->index, &table->cache, err) < 0)

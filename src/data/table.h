@@ -43,8 +43,9 @@ struct table_description {
 };
 
 /* Reads the column file `path`, or `path`/columns.txt when `path` does not end in .columns or .txt.
- * Fails with file, line and what was expected. Release with table_description_release. */
-int table_describe(const char *path, struct table_description *out, struct error *err);
+ * Fails with file, line and what was expected; `stop` as in storage_open. Release with table_description_release. */
+int table_describe(const char *path, const atomic_int *stop, struct table_description *out,
+                   struct error *err);
 void table_description_release(struct table_description *description); /* accepts a zeroed one */
 
 /* The same for a text in memory; relative file names get `directory` in front. */

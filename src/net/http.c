@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/stop.h"
 #include "net/libraries.h"
 
 /* An easy handle keeps its connections, so a thread that takes one from the stack finds the last
@@ -28,6 +29,7 @@ struct transfer {
     const struct http_request *request;
     struct http_reply *reply;
     size_t sent;
+    const atomic_int *stop; /* NULL: it is not to end early */
     bool too_long, stalled;
     double stall_seconds, moved_at; /* when a byte last went either way */
     curl_off_t moved;
@@ -201,7 +203,7 @@ static int on_progress(void *context, curl_off_t total_in, curl_off_t in, curl_o
         transfer->moved_at = now;
     }
     transfer->stalled |= now - transfer->moved_at > transfer->stall_seconds;
-    return transfer->stalled;
+    return transfer->stalled || stop_wanted(transfer->stop);
 }
 
 static void set_method(struct transfer *transfer)
@@ -263,6 +265,8 @@ static enum http_outcome judge(CURLcode code, const struct transfer *transfer)
     switch (code) {
     case CURLE_OK:
         return HTTP_REPLIED;
+    case CURLE_ABORTED_BY_CALLBACK:
+        return transfer->stalled ? HTTP_INTERRUPTED : HTTP_STOPPED;
     case CURLE_URL_MALFORMAT:
     case CURLE_UNSUPPORTED_PROTOCOL:
     case CURLE_PEER_FAILED_VERIFICATION:
@@ -297,6 +301,7 @@ static void perform(struct http_client *client, CURL *curl, struct curl_slist *h
                                 .curl = curl,
                                 .request = request,
                                 .reply = reply,
+                                .stop = request->despite_stop ? NULL : client->settings.stop,
                                 .stall_seconds = client->settings.stall_seconds,
                                 .moved_at = clock_seconds()};
     set_limits(curl, client);

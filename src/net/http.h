@@ -4,6 +4,7 @@
 #ifndef NET_HTTP_H
 #define NET_HTTP_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,6 +18,7 @@ struct http_settings {
     double connect_seconds; /* until there is a connection */
     double stall_seconds;   /* without a single byte; looked at about once a second */
     const char *ca_bundle;  /* NULL: the system's */
+    const atomic_int *stop; /* NULL, or nonzero when requests are to end: HTTP_STOPPED */
 };
 
 /* Signs as AWS's Signature Version 4; libcurl does it. The caller brings x-amz-content-sha256 and
@@ -36,6 +38,7 @@ struct http_request {
     /* Where the body of a 2xx reply goes; NULL: into reply->body, as that of any other does. */
     void *into;
     size_t into_bytes; /* a longer body ends the transfer: HTTP_TOO_LONG */
+    bool despite_stop; /* cleaning up is done all the same */
 };
 
 enum http_outcome {
@@ -43,6 +46,7 @@ enum http_outcome {
     HTTP_INTERRUPTED, /* no connection, a reset, a stall, a body that ended early: try again */
     HTTP_TOO_LONG,    /* more than the reader allowed */
     HTTP_IMPOSSIBLE,  /* a certificate nobody vouches for, a URL that is none */
+    HTTP_STOPPED,     /* as the client was told; noticed about once a second */
 };
 
 enum { HTTP_BODY_LIMIT = 16 << 20 };

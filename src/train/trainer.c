@@ -341,8 +341,13 @@ static int run_steps(struct run *run, struct error *err)
     struct train_event started = make_event(run, TRAIN_STARTED);
     emit(run, &started);
     while (run->step < inputs->total_steps && !stopping(inputs->stop_signal)) {
-        if (step(run, err) < 0)
-            return -1;
+        struct error failure = {0};
+        if (step(run, &failure) < 0) {
+            /* The same signal ends what waits for data. */
+            if (failure.code == ERROR_CANCELLED && stopping(inputs->stop_signal))
+                break;
+            return error_set(err, failure.code, "%s", failure.message);
+        }
         if (evaluation_due(run) && evaluate(run, err) < 0)
             return -1;
     }

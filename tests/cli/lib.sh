@@ -23,6 +23,24 @@ run() {
         fail "lockstep $*: exit status $status, expected $expected: $(head -c 300 "$work/err")"
 }
 
+# interrupt STATUS SECONDS WORDS...: runs the program, sends it Ctrl-C after so long, and wants it to
+# end with this status within three seconds.
+interrupt() {
+    expected=$1 after=$2
+    shift 2
+    "$LOCKSTEP" "$@" >"$work/out" 2>"$work/err" </dev/null &
+    child=$!
+    sleep "$after"
+    kill -INT "$child"
+    sent=$(date +%s%N)
+    wait "$child"
+    status=$?
+    milliseconds=$((($(date +%s%N) - sent) / 1000000))
+    [ "$status" -eq "$expected" ] ||
+        fail "lockstep $*: exit status $status, expected $expected: $(head -c 300 "$work/err")"
+    [ "$milliseconds" -lt 3000 ] || fail "lockstep $*: went on for $milliseconds ms after Ctrl-C"
+}
+
 # says out|err TEXT: the last run's output is exactly this line.
 says() {
     [ "$(cat "$work/$1")" = "$2" ] || fail "std$1 is '$(cat "$work/$1")', expected '$2'"

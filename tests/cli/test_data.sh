@@ -66,6 +66,18 @@ mentions out "30 examples are fine, 2 damaged"
 equals "offsets" "$(value "$work/verify.json" '[p["offset"] for p in j["problems"]]')" \
     "[$first, $second]"
 
+# ---- Ctrl-C in the middle of a packed shard: a small file of many members that unpacks to 17 GB
+mkdir "$work/endless"
+python3 - "$work/endless/train-00000-of-00001" <<'PYTHON'
+import gzip, sys
+record = (1 << 20).to_bytes(8, "little")  # its sum does not fit: every byte is a place to look at
+member = gzip.compress((record + bytes((1 << 20) + 8)) * 16, 1)
+open(sys.argv[1], "wb").write(member * 1000)
+PYTHON
+for part in verify inspect; do
+    interrupt 130 1 data $part "imagenet:$work/endless"
+done
+
 # ---- folders to shards, twice, and with other settings
 python3 - "$set" "$work/folders" <<'PYTHON'
 # The pictures of the shards as files: JPEGs lie between FFD8 and FFD9 at the end of each record.

@@ -30,6 +30,11 @@ cmp -s "$work/far/weights.safetensors" "$work/near/weights.safetensors" ||
 # None is replaced without --force, wherever it lies.
 run 2 data make mnist s3://plain/mnist --examples 640 --eval-examples 100
 
+# Looked at piece by piece: it need not fit into the cache.
+run 0 data make imagenet s3://plain/drawn --examples 24 --eval-examples 8 --image-size 64
+LOCKSTEP_CACHE_BYTES=8K run 0 data verify imagenet:s3://plain/drawn
+mentions out "32 examples are fine, 0 damaged"
+
 run 1 $train --data mnist:s3://plain/nothing
 mentions err "there is nothing with this prefix"
 run 1 $train --data mnist:s3://nowhere/mnist

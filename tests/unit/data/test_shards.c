@@ -20,7 +20,7 @@ static struct shards *open_shards(const char *directory)
 {
     struct shards *shards;
     struct error err = {0};
-    ASSERT_OK(shards_open(test_path("%s", directory), "train", 3, &shards, &err), err);
+    ASSERT_OK(shards_open(test_path("%s", directory), "train", 3, NULL, &shards, &err), err);
     return shards;
 }
 
@@ -86,7 +86,7 @@ static void expect_failure(const char *directory, enum error_code code, const ch
 {
     struct shards *shards;
     struct error err;
-    ASSERT_FAILS(shards_open(test_path("%s", directory), "train", 2, &shards, &err), err, code,
+    ASSERT_FAILS(shards_open(test_path("%s", directory), "train", 2, NULL, &shards, &err), err, code,
                  part);
 }
 
@@ -124,7 +124,7 @@ TEST(shards, what_lies_far_away_is_read_piece_by_piece_and_not_mapped)
         struct shards *shards;
         struct shard_record one, two;
         struct error err = {0};
-        ASSERT_OK(storage_open(test_path("far"), &storage, &err), err);
+        ASSERT_OK(storage_open(test_path("far"), NULL, &storage, &err), err);
         storage->kind = &far;
         ASSERT_OK(shards_open_storage(storage, "train", 2, &shards, &err), err);
         expect_all(shards, 4);
@@ -388,13 +388,13 @@ TEST(shards, no_room_for_unpacking_is_said_and_leaves_nothing)
     small.rlim_cur = 100;
     ASSERT_TRUE(setrlimit(RLIMIT_FSIZE, &small) == 0);
     struct shards *shards;
-    int status = shards_open(test_path("full"), "train", 2, &shards, &err);
+    int status = shards_open(test_path("full"), "train", 2, NULL, &shards, &err);
     ASSERT_TRUE(setrlimit(RLIMIT_FSIZE, &before) == 0);
     ASSERT_INT(status, ==, -1);
     ASSERT_INT(err.code, ==, ERROR_IO);
     ASSERT_CONTAINS(err.message, "unpacking ");
     ASSERT_CONTAINS(err.message, "full/train-00001-of-00002: ");
-    ASSERT_OK(storage_open(test_path("full/.lockstep"), &storage, &err), err);
+    ASSERT_OK(storage_open(test_path("full/.lockstep"), NULL, &storage, &err), err);
     ASSERT_INT(storage_files(storage, &files), ==, 0);
     storage_close(storage);
 }

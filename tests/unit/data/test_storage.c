@@ -9,7 +9,7 @@ static struct storage *open_storage(const char *path)
 {
     struct storage *storage;
     struct error err = {0};
-    ASSERT_OK(storage_open(path, &storage, &err), err);
+    ASSERT_OK(storage_open(path, NULL, &storage, &err), err);
     return storage;
 }
 
@@ -95,8 +95,8 @@ TEST(storage, refuses_what_is_no_directory)
 {
     struct storage *storage;
     struct error err;
-    ASSERT_FAILS(storage_open(test_path("absent"), &storage, &err), err, ERROR_IO, "No such file");
+    ASSERT_FAILS(storage_open(test_path("absent"), NULL, &storage, &err), err, ERROR_IO, "No such file");
     test_file("plain", "x", 1);
-    ASSERT_FAILS(storage_open(test_path("plain"), &storage, &err), err, ERROR_IO,
+    ASSERT_FAILS(storage_open(test_path("plain"), NULL, &storage, &err), err, ERROR_IO,
                  "Not a directory");
 }

@@ -40,7 +40,7 @@ static struct storage *open_storage(const char *url)
 {
     struct storage *storage;
     struct error err = {0};
-    ASSERT_OK(storage_open(url, &storage, &err), err);
+    ASSERT_OK(storage_open(url, NULL, &storage, &err), err);
     return storage;
 }
 
@@ -67,9 +67,9 @@ TEST(storage_s3, lists_like_a_directory)
     struct error err = {0};
     ASSERT_OK(storage_map(storage, 2, &map, &err), err);
     storage_close(storage);
-    ASSERT_FAILS(storage_open("s3://plain/no-such", &storage, &err), err, ERROR_IO,
+    ASSERT_FAILS(storage_open("s3://plain/no-such", NULL, &storage, &err), err, ERROR_IO,
                  "nothing with this prefix");
-    ASSERT_FAILS(storage_open("s3://missing/x", &storage, &err), err, ERROR_IO, "no bucket");
+    ASSERT_FAILS(storage_open("s3://missing/x", NULL, &storage, &err), err, ERROR_IO, "no bucket");
 }
 
 static void check_range(struct storage *storage, size_t offset, size_t bytes)
@@ -184,13 +184,13 @@ TEST(cache, keeps_its_size_and_what_is_in_use)
     struct cached first, second, third, gone;
     size_t bytes = 1024, none = 0;
     struct error err = {0};
-    ASSERT_OK(cache_bring("first", bytes, fill, &bytes, &first, &err), err);
-    ASSERT_OK(cache_bring("second", bytes, fill, &bytes, &second, &err), err);
-    ASSERT_OK(cache_bring("third", bytes, fill, &bytes, &third, &err), err);
-    ASSERT_FAILS(cache_bring("fourth", bytes, fill, &bytes, &gone, &err), err, ERROR_IO,
+    ASSERT_OK(cache_bring("first", bytes, fill, &bytes, NULL, &first, &err), err);
+    ASSERT_OK(cache_bring("second", bytes, fill, &bytes, NULL, &second, &err), err);
+    ASSERT_OK(cache_bring("third", bytes, fill, &bytes, NULL, &third, &err), err);
+    ASSERT_FAILS(cache_bring("fourth", bytes, fill, &bytes, NULL, &gone, &err), err, ERROR_IO,
                  "LOCKSTEP_CACHE_BYTES");
     cached_release(&second);
-    ASSERT_FAILS(cache_bring("fourth", bytes, fill, &none, &gone, &err), err, ERROR_IO,
+    ASSERT_FAILS(cache_bring("fourth", bytes, fill, &none, NULL, &gone, &err), err, ERROR_IO,
                  "does not come");
     ASSERT_FALSE(cache_find("second", bytes, &gone)); /* it had made room */
     ASSERT_FALSE(cache_find("fourth", bytes, &gone));
@@ -200,6 +200,6 @@ TEST(cache, keeps_its_size_and_what_is_in_use)
     cached_release(&first);
     cached_release(&third);
     setenv("LOCKSTEP_CACHE_BYTES", "lots", 1);
-    ASSERT_FAILS(cache_bring("fifth", bytes, fill, &bytes, &gone, &err), err, ERROR_USAGE,
+    ASSERT_FAILS(cache_bring("fifth", bytes, fill, &bytes, NULL, &gone, &err), err, ERROR_USAGE,
                  "LOCKSTEP_CACHE_BYTES=lots");
 }
