@@ -72,6 +72,7 @@ int table_read(struct dataset *table, int64_t index, uint64_t random, struct ten
                struct error *err);
 int table_read_rows(struct dataset *table, const int64_t *indices, int count, struct tensor *batch,
                     int first_row, struct error *err);
+struct dataset_place table_locate(const struct dataset *table, int64_t index);
 /* Over both splits: the other one's file is walked through at the first call. */
 int table_statistics(struct dataset *table, int field, struct column_statistics *out,
                      struct error *err);

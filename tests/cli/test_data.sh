@@ -66,6 +66,18 @@ mentions out "30 examples are fine, 2 damaged"
 equals "offsets" "$(value "$work/verify.json" '[p["offset"] for p in j["problems"]]')" \
     "[$first, $second]"
 
+# ---- bad rows of a text, all of them
+cp -r "$work/clicks" "$work/dented"
+sed -i -e '7s/,/;/' -e '300s/^[01]/2/' -e '500s/$/,more/' "$work/dented/train.csv"
+run 1 data verify "criteo:$work/dented" --json "$work/verify.json"
+for line in 7 300 500; do
+    mentions out "$work/dented/train.csv: line $line: "
+done
+mentions out "597 examples are fine, 3 damaged"
+equals "lines" "$(value "$work/verify.json" '[p["line"] for p in j["problems"]]')" "[7, 300, 500]"
+run 1 train wide_deep --data "criteo:$work/dented" --steps 1 --eval-data none
+mentions err "line 7: "
+
 # ---- Ctrl-C in the middle of a packed shard: a small file of many members that unpacks to 17 GB
 mkdir "$work/endless"
 python3 - "$work/endless/train-00000-of-00001" <<'PYTHON'

@@ -90,6 +90,7 @@ const struct dataset_kind dataset_criteo = {
     .read = table_read,
     .read_rows = table_read_rows,
     .statistics = table_statistics,
+    .locate = table_locate,
     .close = table_close,
     .caches = true,
 };

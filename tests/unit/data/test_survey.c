@@ -243,3 +243,68 @@ TEST(survey, ends_in_the_middle_of_a_shard_when_told_to)
     ASSERT_NUMBER(clock_seconds() - start, <, 5);
     pthread_join(thread, NULL);
 }
+
+/* --- rows of text --------------------------------------------------------------------------- */
+
+static struct survey *look_at_table(int rows, bool (*bad)(int line))
+{
+    struct strbuf text;
+    struct survey *survey = NULL;
+    struct error err = {0};
+    strbuf_init(&text);
+    strbuf_add(&text, "file train t.csv\ncolumn a numeric\nlabel y\n");
+    test_file("t.columns", text.text, text.length);
+    strbuf_clear(&text);
+    for (int line = 1; line <= rows; line++)
+        strbuf_add(&text, !bad(line) ? "123456.789,1\n"
+                          : line % 3 ? "many,0\n"
+                          : line & 1 ? "1,2,3\n"
+                                     : "\"1,0\n");
+    test_file("t.csv", text.text, text.length);
+    strbuf_release(&text);
+    char spec[700], path[600];
+    snprintf(spec, sizeof spec, "table:%s", place("t.columns", "", path));
+    struct survey_options options = {.spec = spec, .decode = true};
+    ASSERT_OK(survey_run(&options, &(struct work){.threads = 3}, &survey, &err), err);
+    return survey;
+}
+
+static bool some_are_bad(int line)
+{
+    return line == 1 || line == 2 || line == 500 || line == 501 || line == 504 || line == 2000;
+}
+
+TEST(survey, names_every_bad_row_with_file_and_line)
+{
+    static const int lines[] = {1, 2, 500, 501, 504, 2000};
+    struct survey *survey = look_at_table(2000, some_are_bad);
+    ASSERT_INT(survey->damaged, ==, 6);
+    ASSERT_INT(survey->problem_count, ==, 6);
+    ASSERT_INT(survey->splits[0].examples, ==, 1994);
+    for (int i = 0; i < 6; i++) {
+        char where[64];
+        snprintf(where, sizeof where, "/t.csv: line %d: ", lines[i]);
+        ASSERT_INT(survey->problems[i].line, ==, lines[i]);
+        ASSERT_CONTAINS(survey->problems[i].file, "/t.csv");
+        ASSERT_CONTAINS(survey->problems[i].message, where);
+    }
+    ASSERT_CONTAINS(survey->problems[2].message, "column a: 'many' is not a decimal number");
+    ASSERT_CONTAINS(survey->problems[3].message, "3 fields separated by commas; 2 were expected");
+    survey_destroy(survey);
+}
+
+static bool many_are_bad(int line)
+{
+    return line % 50 == 7;
+}
+
+TEST(survey, names_the_first_of_very_many_bad_rows_and_counts_the_others)
+{
+    struct survey *survey = look_at_table(700000, many_are_bad); /* more than one piece */
+    ASSERT_INT(survey->damaged, ==, 14000);
+    ASSERT_INT(survey->problem_count, ==, SURVEY_MAX_PROBLEMS);
+    ASSERT_INT(survey->splits[0].examples, ==, 686000);
+    for (int i = 0; i < SURVEY_MAX_PROBLEMS; i++)
+        ASSERT_INT(survey->problems[i].line, ==, 50 * i + 7);
+    survey_destroy(survey);
+}
