@@ -110,7 +110,7 @@ static int list_directory(struct storage *storage, int parent, const char *name,
             snprintf(path + length, PATH_MAX - length, "%s%s", length ? "/" : "", entry->d_name);
         if (length + (size_t)more >= PATH_MAX) {
             path[length] = '\0';
-            error_set(err, ERROR_IO, "%s/%s: a name below it is longer than %d bytes",
+            error_set(err, ERROR_IO, "%s/%.100s: a name below it is longer than %d bytes",
                       storage->name, path, PATH_MAX);
             break;
         }

@@ -25,6 +25,23 @@ run 2 data make mnist "$work/m" --classes 3
 run 0 data make mnist "$work/digits" --examples 60 --eval-examples 20
 run 0 data make criteo "$work/clicks" --examples 500 --eval-examples 100
 
+# A file that is named is opened, whatever lies around it: here a tree that no path reaches.
+python3 - "$work/clicks" <<'PYTHON'
+import os, sys
+os.chdir(sys.argv[1])
+for _ in range(20):
+    os.mkdir("x" * 250)
+    os.chdir("x" * 250)
+PYTHON
+printf 'file train train.csv\nlabel clicked\n' >"$work/clicks/a.columns"
+for i in $(seq 39); do
+    [ "$i" -le 13 ] && kind=numeric || kind=categorical
+    echo "column c$i $kind" >>"$work/clicks/a.columns"
+done
+for data in "criteo:$work/clicks" "table:$work/clicks/a.columns"; do
+    run 0 train wide_deep --data "$data" --steps 1 --batch-size 8 --eval-data none
+done
+
 # ---- look
 run 0 data inspect "imagenet:$set" --sheet "$work/sheet.png" --samples 5 --json "$work/found.json"
 mentions out "training: 24 examples"
@@ -67,7 +84,8 @@ equals "offsets" "$(value "$work/verify.json" '[p["offset"] for p in j["problems
     "[$first, $second]"
 
 # ---- bad rows of a text, all of them
-cp -r "$work/clicks" "$work/dented"
+mkdir "$work/dented"
+cp "$work"/clicks/*.csv "$work/dented"
 sed -i -e '7s/,/;/' -e '300s/^[01]/2/' -e '500s/$/,more/' "$work/dented/train.csv"
 run 1 data verify "criteo:$work/dented" --json "$work/verify.json"
 for line in 7 300 500; do

@@ -25,15 +25,20 @@ static const uint8_t *content(void)
     return bytes_of_content;
 }
 
-static void put(const char *key, const void *data, size_t bytes)
+static void put_into(const char *bucket, const char *key, const void *data, size_t bytes)
 {
     struct s3_settings settings;
     struct s3 *s3;
     struct error err = {0};
     ASSERT_OK(s3_settings_read(&settings, &err), err);
-    ASSERT_OK(s3_open("plain", &settings, &s3, &err), err);
+    ASSERT_OK(s3_open(bucket, &settings, &s3, &err), err);
     ASSERT_OK(s3_write(s3, key, data, bytes, &err), err);
     s3_close(s3);
+}
+
+static void put(const char *key, const void *data, size_t bytes)
+{
+    put_into("plain", key, data, bytes);
 }
 
 static struct storage *open_storage(const char *url)
@@ -70,6 +75,37 @@ TEST(storage_s3, lists_like_a_directory)
     ASSERT_FAILS(storage_open("s3://plain/no-such", NULL, &storage, &err), err, ERROR_IO,
                  "nothing with this prefix");
     ASSERT_FAILS(storage_open("s3://missing/x", NULL, &storage, &err), err, ERROR_IO, "no bucket");
+}
+
+/* The bucket "denied" refuses every list. */
+TEST(storage_s3, opens_files_of_known_names_without_a_list)
+{
+    static const char *const names[] = {"two", "none", "one"};
+    struct storage *storage;
+    const struct storage_file *files;
+    struct error err = {0};
+    char text[2];
+    s3_server();
+    put_into("denied", "known/one", "1", 1);
+    put_into("denied", "known/two", "22", 2);
+    ASSERT_FAILS(storage_open("s3://denied/known", NULL, &storage, &err), err, ERROR_IO, "denied");
+    ASSERT_OK(storage_open_files("s3://denied/known", names, 3, NULL, &storage, &err), err);
+    ASSERT_INT(storage_files(storage, &files), ==, 2);
+    ASSERT_INT(storage_find(storage, "one"), ==, 0);
+    ASSERT_INT(files[1].bytes, ==, 2);
+    ASSERT_OK(storage_read(storage, 1, 0, 2, text, &err), err);
+    ASSERT_BYTES(text, "22", 2);
+    storage_close(storage);
+    /* Where none is there, it is worth a question why. */
+    ASSERT_FAILS(storage_open_files("s3://denied/other", names, 3, NULL, &storage, &err), err,
+                 ERROR_IO, "access denied");
+    ASSERT_FAILS(storage_open_files("s3://plain/other", names, 3, NULL, &storage, &err), err,
+                 ERROR_IO, "nothing with this prefix");
+    ASSERT_FAILS(storage_open_files("s3://missing/x", names, 3, NULL, &storage, &err), err,
+                 ERROR_IO, "no bucket");
+    setenv("AWS_SECRET_ACCESS_KEY", "mistaken", 1);
+    ASSERT_FAILS(storage_open_files("s3://plain/ranges", names, 3, NULL, &storage, &err), err,
+                 ERROR_IO, "the secret key is wrong");
 }
 
 static void check_range(struct storage *storage, size_t offset, size_t bytes)
