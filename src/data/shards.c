@@ -196,6 +196,8 @@ static int fill(struct shards *shards, const char *split, int threads, struct er
         return -1;
     choose_home(shards, split);
     if (!load_index(shards)) {
+        if (shards->home[0])
+            file_drafts_sweep(shards->home); /* of runs that were killed while they unpacked */
         if (shards_build(shards, threads, err) < 0)
             return -1;
         save_index(shards);

@@ -108,6 +108,31 @@ for part in verify inspect; do
     interrupt 130 1 data $part "imagenet:$work/endless"
 done
 
+# ---- and while a training unpacks shards: nothing is left behind, not even of those that were killed
+mkdir "$work/packed"
+python3 - "$work/packed/train-00000-of-00001" <<'PYTHON'
+import gzip, struct, sys
+table = []
+for i in range(256):
+    for _ in range(8):
+        i = i >> 1 ^ (0x82f63b78 if i & 1 else 0)
+    table.append(i)
+def masked(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc = crc >> 8 ^ table[crc & 255 ^ byte]
+    crc ^= 0xffffffff
+    return struct.pack("<I", (crc >> 15 | crc << 17) + 0xa282ead8 & 0xffffffff)
+length, data = struct.pack("<Q", 1 << 18), bytes(1 << 18)
+record = length + masked(length) + data + masked(data)
+open(sys.argv[1], "wb").write(gzip.compress(record * 64, 1) * 1000)
+PYTHON
+abandoned=$work/packed/.lockstep/train-00000-of-00001.unpacked.0123456789abcdef.part
+mkdir "$work/packed/.lockstep"
+: >"$abandoned"
+interrupt 130 0.7 train resnet50 --data "imagenet:$work/packed" --eval-data none --steps 1
+[ -z "$(ls "$work/packed/.lockstep")" ] || fail "left behind: $(ls "$work/packed/.lockstep")"
+
 # ---- folders to shards, twice, and with other settings
 python3 - "$set" "$work/folders" <<'PYTHON'
 # The pictures of the shards as files: JPEGs lie between FFD8 and FFD9 at the end of each record.

@@ -47,6 +47,13 @@ grep -q mistaken "$work/err" && fail "the message holds the secret"
 AWS_ENDPOINT_URL_S3=http://127.0.0.1:1 run 1 $train --data mnist:s3://plain/mnist
 mentions err "(after 2 attempts)"
 
+# Ctrl-C does not wait for a server that keeps one waiting.
+for command in "$train --data mnist:s3://plain/mnist" "data verify imagenet:s3://plain/drawn" \
+    "data make mnist s3://plain/more"; do
+    AWS_ENDPOINT_URL_S3=http://127.0.0.1:1 AWS_MAX_ATTEMPTS=8 LOCKSTEP_S3_RETRY_SECONDS=20 \
+        interrupt 130 0.5 $command
+done
+
 # No checkpoints there, with the reason, before anything is computed.
 run 2 $train --data digits --output-dir s3://plain/out
 mentions err "can neither rename nor flush"
