@@ -3,8 +3,9 @@
  * Where the records lie is found once, by reading everything and checking every checksum, and kept
  * in an index: in DIR/.lockstep/ where that can be written, else below the cache directory. An
  * index that is damaged or made of other files (by name, size and time of change) is made anew.
- * Packed shards are unpacked at the same time, into files beside the index, since records are read
- * in any order; that needs room on the disk, never in memory. */
+ * Packed shards are unpacked at the same time, into files beside the index (those from far away
+ * into the bounded cache, data/cache.h), since records are read in any order; that needs room on the
+ * disk, never in memory. */
 #ifndef DATA_SHARDS_H
 #define DATA_SHARDS_H
 

@@ -20,7 +20,7 @@ enum {
 struct tee {
     const struct storage *storage; /* the packed one */
     struct unpacker *unpacker;
-    struct file_draft draft;
+    struct unpacked_draft draft;
     const char *name;
 };
 
@@ -30,8 +30,19 @@ static int tee_next(void *context, const uint8_t **bytes, size_t *count, struct 
     if (storage_check_stop(tee->storage, err) < 0 ||
         unpacker_next(tee->unpacker, bytes, count, err) < 0)
         return -1;
-    if (*count > 0 && file_draft_write(&tee->draft, *bytes, *count, err) < 0)
+    if (*count > 0 && shards_unpacked_write(&tee->draft, *bytes, *count, err) < 0)
         return error_wrap(err, "unpacking %s", tee->name);
+    return 0;
+}
+
+/* What was unpacked earlier. */
+static int cached_next(void *context, const uint8_t **bytes, size_t *count, struct error *err)
+{
+    struct cached *left = context;
+    (void)err;
+    *bytes = left->data;
+    *count = left->bytes;
+    left->bytes = 0;
     return 0;
 }
 
@@ -82,21 +93,18 @@ static int scan(const char *name, struct shard_entry *entry, piece_source *sourc
 static int scan_packed(const struct shards *shards, int shard, const char *name,
                        struct piece_reader *reader, struct error *err)
 {
-    if (!shards->home[0])
-        return error_set(err, ERROR_IO,
-                         "%s: is packed, and there is nowhere to unpack it: set XDG_CACHE_HOME to "
-                         "a directory that can be written",
-                         name);
     int status = -1;
-    char file[NAME_MAX + 1], path[PATH_MAX + NAME_MAX + 2];
-    struct tee tee = {.storage = shards->storage, .name = name, .draft = {.descriptor = -1}};
-    shards_unpacked_name(shards, shard, file, sizeof file);
-    snprintf(path, sizeof path, "%s/%s", shards->home, file);
-    if (unpacker_create(name, piece_reader_next, reader, &tee.unpacker, err) == 0 &&
-        file_draft_begin(path, &tee.draft, err) == 0 &&
-        scan(name, &shards->entries[shard], tee_next, &tee, err) == 0)
-        status = file_draft_finish(&tee.draft, err);
-    file_draft_drop(&tee.draft);
+    struct shard_entry *entry = &shards->entries[shard];
+    struct tee tee = {.storage = shards->storage, .name = name};
+    if (shards_unpacked_begin(shards, shard, &tee.draft, err) == 0) {
+        struct cached there = *tee.draft.cached;
+        if (there.data)
+            status = scan(name, entry, cached_next, &there, err);
+        else if (unpacker_create(name, piece_reader_next, reader, &tee.unpacker, err) == 0 &&
+                 scan(name, entry, tee_next, &tee, err) == 0)
+            status = shards_unpacked_finish(&tee.draft, err);
+    }
+    shards_unpacked_drop(&tee.draft);
     unpacker_destroy(tee.unpacker);
     return status;
 }

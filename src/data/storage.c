@@ -143,6 +143,11 @@ const char *storage_describe(const struct storage *storage, int file, char *text
     return text;
 }
 
+const atomic_int *storage_stop(const struct storage *storage)
+{
+    return storage->stop;
+}
+
 int storage_check_stop(const struct storage *storage, struct error *err)
 {
     return stop_check(storage->stop, err);

@@ -49,6 +49,7 @@ int storage_read(struct storage *storage, int file, uint64_t offset, size_t byte
  * ends the process with SIGBUS when the missing part is touched, as for every program that maps
  * files: replace data by rename, never in place, while something reads it. */
 int storage_map(struct storage *storage, int file, const uint8_t **out, struct error *err);
+const atomic_int *storage_stop(const struct storage *storage); /* as it was opened with */
 /* Fails with ERROR_CANCELLED once its stop is wanted: for long work on what was read. */
 int storage_check_stop(const struct storage *storage, struct error *err);
 /* This range will be read soon. A hint: does not fail, does not wait. */

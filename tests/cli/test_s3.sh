@@ -31,7 +31,12 @@ cmp -s "$work/far/weights.safetensors" "$work/near/weights.safetensors" ||
 run 2 data make mnist s3://plain/mnist --examples 640 --eval-examples 100
 
 # Looked at piece by piece: it need not fit into the cache.
-run 0 data make imagenet s3://plain/drawn --examples 24 --eval-examples 8 --image-size 64
+run 0 data make imagenet s3://plain/drawn --examples 24 --eval-examples 8 --image-size 64 \
+    --json "$work/made.json"
+run 0 data make imagenet "$work/drawn" --examples 24 --eval-examples 8 --image-size 64
+bytes=$(cat "$work"/drawn/*-of-* | wc -c)
+grep -q "\"bytes\": $bytes[,}]*$" "$work/made.json" ||
+    fail "not $bytes bytes written: $(cat "$work/made.json")"
 LOCKSTEP_CACHE_BYTES=8K run 0 data verify imagenet:s3://plain/drawn
 mentions out "32 examples are fine, 0 damaged"
 
