@@ -429,7 +429,7 @@ TEST(s3, a_stop_ends_the_wait_before_the_next_attempt)
     double start = clock_seconds();
     ASSERT_FAILS(s3_read(s3, "500-always/stopped", "", 0, 10, text, &err), err, ERROR_CANCELLED,
                  "stopped");
-    ASSERT_NUMBER(clock_seconds() - start, <, 1);
+    ASSERT_NUMBER(clock_seconds() - start, <, 20); /* of 100 */
     ASSERT_INT(requests_for("500-always/stopped"), ==, 1);
     pthread_join(stopper.thread, NULL);
     /* And nothing is begun any more. */
@@ -444,9 +444,9 @@ TEST(s3, a_stop_ends_a_transfer_that_hangs)
     struct error err;
     struct s3 *s3 = open_stopped(&stopper, 70000);
     double start = clock_seconds();
-    ASSERT_FAILS(s3_read(s3, "stall/stopped", "", 0, BYTES, data, &err), err, ERROR_CANCELLED,
+    ASSERT_FAILS(s3_read(s3, "hang/stopped", "", 0, BYTES, data, &err), err, ERROR_CANCELLED,
                  "stopped");
-    ASSERT_NUMBER(clock_seconds() - start, <, 2.5);
+    ASSERT_NUMBER(clock_seconds() - start, <, 20); /* of 60 */
     pthread_join(stopper.thread, NULL);
     s3_close(s3);
 }
