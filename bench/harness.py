@@ -2,10 +2,12 @@
 
 import datetime
 import json
+import math
 import os
 import pathlib
 import platform
 import shlex
+import statistics
 import subprocess
 import sys
 import time
@@ -118,6 +120,15 @@ def available_threads():
 
 # ---- reports ----
 
+def notch(values):
+    """Half the width of the interval in which the median lies, with 95 % confidence, whatever the
+    values are distributed like: the notch of a box plot (McGill, Tukey and Larsen, 1978)."""
+    if len(values) < 4:
+        return math.inf
+    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+    return 1.57 * (high - low) / math.sqrt(len(values))
+
+
 @dataclass
 class Target:
     what: str
@@ -125,14 +136,20 @@ class Target:
     limit: float
     at_most: bool = True
     unit: str = ""
+    spread: float = 0  # the value may be so much more or less
 
     @property
-    def met(self):
-        return self.value <= self.limit if self.at_most else self.value >= self.limit
+    def verdict(self):
+        """A target that lies within the spread can be called neither met nor missed."""
+        if self.spread and abs(self.value - self.limit) < self.spread:
+            return "unclear"
+        met = self.value <= self.limit if self.at_most else self.value >= self.limit
+        return "met" if met else "MISSED"
 
     def __str__(self):
         sign = "at most" if self.at_most else "at least"
-        return (f"{'met' if self.met else 'MISSED':7} {self.what}: {self.value:.3g}{self.unit} "
+        spread = f" +- {self.spread:.2g}" if self.spread else ""
+        return (f"{self.verdict:7} {self.what}: {self.value:.3g}{spread}{self.unit} "
                 f"({sign} {self.limit:g}{self.unit})")
 
 
@@ -231,8 +248,9 @@ def run_reports(options, reports, subject):
             targets += report.targets
     except Failed as failure:
         sys.exit(f"bench: {failure}")
-    met = sum(target.met for target in targets)
-    print(f"\n{met} targets met, {len(targets) - met} missed")
+    verdicts = [target.verdict for target in targets]
+    print(f"\n{verdicts.count('met')} targets met, {verdicts.count('MISSED')} missed, "
+          f"{verdicts.count('unclear')} unclear")
 
 
 def add_common_options(parser, reports):

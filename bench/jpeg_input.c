@@ -182,7 +182,7 @@ int main(int argc, char **argv)
         return 2;
     struct error err;
     const struct storage_file *files;
-    if (storage_open(argv[optind], &bench.storage, &err) < 0 ||
+    if (storage_open(argv[optind], NULL, &bench.storage, &err) < 0 ||
         pictures_create(&bench.pictures, &err) < 0)
         die(&err);
     int count = storage_files(bench.storage, &files);

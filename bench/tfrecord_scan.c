@@ -88,7 +88,7 @@ static int measure(const char *directory, const char *name, struct error *err)
     const uint8_t *map;
     int status = -1;
     uint8_t *piece = memory_allocate(PIECE_BYTES);
-    if (!piece || storage_open(directory, &storage, err) < 0)
+    if (!piece || storage_open(directory, NULL, &storage, err) < 0)
         goto out;
     int file = storage_find(storage, name);
     storage_files(storage, &files);

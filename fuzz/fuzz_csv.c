@@ -65,6 +65,31 @@ static void read_both_ways(const struct row_parser *parser, const struct row_tex
     assert(at == text->end);
 }
 
+/* With bad rows kept: each has its place, fails when it is read, and the next one is found. */
+static void read_with_bad(const struct row_parser *parser, struct row_text *text,
+                          struct row_statistics *statistics)
+{
+    struct row_index *index;
+    struct values values;
+    int64_t bad = 0;
+    text->keep_bad = true;
+    if (row_text_look(parser, SPLIT_TRAIN, text, NULL) < 0)
+        return;
+    int status = row_index_create(parser, text, statistics, &index, NULL);
+    assert(status == 0);
+    const char *at = csv_row_start(text->rows, text->end);
+    for (int64_t i = 0; i < statistics->rows; i++) {
+        const char *start = at;
+        assert(row_index_find(index, row_index_locate(index, i)) == at);
+        bad += row_parse(parser, text, at, values.numeric, &values.category, &values.label, &at,
+                         NULL) < 0;
+        assert(at > start && row_text_line(text, at) >= row_text_line(text, start));
+        at = csv_row_start(at, text->end);
+    }
+    assert(at == text->end && bad == statistics->bad_rows);
+    row_index_destroy(index);
+}
+
 static void read_table(const struct row_parser *parser, struct row_text *text)
 {
     struct error err = {0};
@@ -73,6 +98,8 @@ static void read_table(const struct row_parser *parser, struct row_text *text)
     struct row_statistics statistics = {
         .minimum = minimum, .maximum = maximum, .sum = sum, .square_sum = square_sum};
     struct row_index *index;
+    read_with_bad(parser, text, &statistics);
+    text->keep_bad = false;
     if (row_text_look(parser, SPLIT_TRAIN, text, &err) < 0 ||
         row_index_create(parser, text, &statistics, &index, &err) < 0) {
         assert(err.code == ERROR_FORMAT && strncmp(err.message, "input: ", 7) == 0);

@@ -1,5 +1,6 @@
 #include "base/files.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -7,6 +8,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <strings.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -118,6 +120,31 @@ static int flush_directory_of(const char *path, struct error *err)
     return directory_flush(parent, err);
 }
 
+enum { DRAFT_DIGITS = 16 };
+static const char draft_ending[] = ".part";
+
+/* Makes a file of a name that nobody has yet, and locks it. 1: somebody swept it away in between. */
+static int open_draft(struct file_draft *draft, struct error *err)
+{
+    /* Not the process's number: on a shared disk there are others, in containers all are 1. */
+    uint64_t random = 0;
+    struct stat info;
+    if (getrandom(&random, sizeof random, 0) != sizeof random)
+        return fail(draft->target, err);
+    snprintf(draft->beside, sizeof draft->beside, "%s.%0*" PRIx64 "%s", draft->target, DRAFT_DIGITS,
+             random, draft_ending);
+    draft->descriptor = open(draft->beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (draft->descriptor < 0)
+        return fail(draft->beside, err);
+    while (flock(draft->descriptor, LOCK_EX) < 0 && errno == EINTR)
+        ; /* a file system without locks is none of our business: nothing is swept there */
+    if (fstat(draft->descriptor, &info) == 0 && info.st_nlink > 0)
+        return 0;
+    close(draft->descriptor);
+    draft->descriptor = -1;
+    return 1;
+}
+
 int file_draft_begin(const char *path, struct file_draft *out, struct error *err)
 {
     struct stat info;
@@ -131,13 +158,11 @@ int file_draft_begin(const char *path, struct file_draft *out, struct error *err
             return error_set(err, ERROR_IO, "%s: %s", path, strerror(ENAMETOOLONG));
         snprintf(out->target, sizeof out->target, "%s", path);
     }
-    /* Not the process's number: on a shared disk there are others, in containers all are 1. */
-    uint64_t random = 0;
-    if (getrandom(&random, sizeof random, 0) != sizeof random)
-        return fail(path, err);
-    snprintf(out->beside, sizeof out->beside, "%s.%016" PRIx64 ".part", out->target, random);
-    out->descriptor = open(out->beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    return out->descriptor < 0 ? fail(out->beside, err) : 0;
+    int status;
+    do
+        status = open_draft(out, err);
+    while (status > 0);
+    return status;
 }
 
 int file_draft_write(struct file_draft *draft, const void *data, size_t bytes, struct error *err)
@@ -165,6 +190,32 @@ void file_draft_drop(struct file_draft *draft)
     close(draft->descriptor);
     unlink(draft->beside);
     draft->descriptor = -1;
+}
+
+static bool is_draft(const char *name)
+{
+    size_t length = strlen(name), ending = DRAFT_DIGITS + strlen(draft_ending);
+    return length > ending + 1 && name[length - ending - 1] == '.' &&
+           strspn(name + length - ending, "0123456789abcdef") == DRAFT_DIGITS &&
+           strcmp(name + length - ending + DRAFT_DIGITS, draft_ending) == 0;
+}
+
+void file_drafts_sweep(const char *directory)
+{
+    DIR *entries = opendir(directory);
+    if (!entries)
+        return;
+    for (const struct dirent *entry; (entry = readdir(entries));) {
+        int file = is_draft(entry->d_name)
+                       ? openat(dirfd(entries), entry->d_name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC)
+                       : -1;
+        if (file < 0)
+            continue;
+        if (flock(file, LOCK_EX | LOCK_NB) == 0)
+            unlinkat(dirfd(entries), entry->d_name, 0);
+        close(file);
+    }
+    closedir(entries);
 }
 
 int file_write_atomic(const char *path, const void *data, size_t bytes, struct error *err)

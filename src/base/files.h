@@ -25,6 +25,9 @@ int file_draft_begin(const char *path, struct file_draft *out, struct error *err
 int file_draft_write(struct file_draft *draft, const void *data, size_t bytes, struct error *err);
 int file_draft_finish(struct file_draft *draft, struct error *err); /* drops it when it fails */
 void file_draft_drop(struct file_draft *draft);                     /* accepts a finished one */
+/* Removes the drafts in a directory whose writers were killed before they could. One that is being
+ * written, by any process, is locked and stays; so does every one where there are no locks. */
+void file_drafts_sweep(const char *directory);
 
 /* The whole file as memory, read as it is looked at; changes stay private. An empty file, and what
  * is no regular file, is refused. */

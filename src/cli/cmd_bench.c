@@ -281,7 +281,6 @@ static int run(struct options *parsed, void *settings, struct error *err)
 {
     struct job job = {.settings = settings};
     const char *json = job.settings->common.json;
-    const atomic_int *stop_signal = signals_catch();
     int status = -1;
     job.out = json && !strcmp(json, "-") ? NULL : stdout;
     strbuf_init(&job.text);
@@ -290,7 +289,7 @@ static int run(struct options *parsed, void *settings, struct error *err)
     print_header(&job);
     if (make_plan(&job, err) < 0 || make_trace(&job, err) < 0)
         goto out;
-    if ((job.updater ? train : forward)(&job, stop_signal, err) == 0)
+    if ((job.updater ? train : forward)(&job, job.session.stop, err) == 0)
         status = finish(&job, err);
 out:
     release(&job);

@@ -12,7 +12,6 @@
 #include "cli/refused.h"
 #include "cli/report.h"
 #include "cli/session.h"
-#include "cli/signals.h"
 #include "store/checkpoint.h"
 #include "store/checkpoints.h"
 #include "store/weights.h"
@@ -86,7 +85,7 @@ static int evaluate(struct job *job, struct options *parsed, struct eval_setting
         return -1;
     double start = clock_seconds();
     int status = trainer_evaluate(job->session.graph, job->plan, &job->data.source.trainer,
-                                  signals_catch(), &job->metrics, err);
+                                  job->session.stop, &job->metrics, err);
     job->seconds = clock_seconds() - start;
     if (status == 0 && job->metrics.examples > 0 && !isfinite(metrics_loss(&job->metrics)))
         return error_set(err, ERROR_NUMERIC, "the loss is not finite: are the weights in %s?",
@@ -139,9 +138,7 @@ static int run(struct options *parsed, void *settings, struct error *err)
     const char *target = wanted->common.json;
     struct job job = {0};
     int status = evaluate(&job, parsed, settings, err);
-    if (status < 0 && err->code == ERROR_CANCELLED && signals_status())
-        status = signals_status();
-    else if (status == 0) {
+    if (status == 0) {
         if (!target || strcmp(target, "-") != 0)
             print(&job);
         session_warn_of_bad(&job.data);

@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/stop.h"
 #include "base/strbuf.h"
 #include "cli/command.h"
 #include "cli/output.h"
@@ -543,9 +544,10 @@ static int run(struct options *parsed, void *settings, struct error *err)
 {
     struct job job = {.settings = settings, .saving = SAVING_NONE};
     int status = -1;
-    if (prepare(&job, parsed, settings, err) < 0 || make(&job, parsed, err) < 0)
+    if (prepare(&job, parsed, settings, err) < 0 || make(&job, parsed, err) < 0 ||
+        stop_check(job.session.stop, err) < 0)
         goto out;
-    if (train(&job, signals_catch(), err) < 0) {
+    if (train(&job, job.session.stop, err) < 0) {
         status = save_after_failure(&job, err);
     } else {
         watchers_end_line(&job.watchers);

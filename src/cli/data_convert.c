@@ -143,7 +143,7 @@ static int run(struct options *parsed, void *given, struct error *err)
     int status = convert_run(&settings, &work, &report, err);
     data_work_end(&line);
     if (status < 0)
-        return data_work_status(status, err);
+        return -1;
     double seconds = clock_seconds() - start;
     if (!wanted->json || strcmp(wanted->json, "-") != 0)
         print(&report, wanted->target, seconds);

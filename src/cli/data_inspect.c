@@ -111,7 +111,7 @@ static int write_json(const struct survey *survey, const char *target, struct er
     for (int i = 0; i < 2; i++)
         if (survey->splits[i].there)
             json_set(json, split_names[i], split_json(&survey->splits[i]));
-    json_set_integer(json, "damaged", survey->problem_count);
+    json_set_integer(json, "damaged", survey->damaged);
     int status = output_json(json, target, err);
     json_release(json);
     return status;
@@ -209,7 +209,7 @@ static int print(const struct survey *survey, struct error *err)
     if (survey->problem_count)
         strbuf_addf(&text,
                     "%" PRId64 " damaged, the first: %s\n`lockstep data verify` names them all.\n",
-                    survey->problem_count, survey->problems[0].message);
+                    survey->damaged, survey->problems[0].message);
     int status = output_text(&text, err);
     strbuf_release(&text);
     return status;
@@ -252,7 +252,7 @@ static int run(struct options *parsed, void *given, struct error *err)
     int status = survey_run(&survey_options, &work, &survey, err);
     data_work_end(&line);
     if (status < 0)
-        return data_work_status(status, err);
+        return -1;
     status = tell(survey, wanted, err);
     survey_destroy(survey);
     return status;

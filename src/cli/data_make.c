@@ -99,7 +99,7 @@ static int run(struct options *parsed, void *given, struct error *err)
     int status = find_maker(wanted->kind)->make(&settings, &work, &report, err);
     data_work_end(&line);
     if (status < 0)
-        return data_work_status(status, err);
+        return -1;
     double seconds = clock_seconds() - start;
     if (!wanted->json || strcmp(wanted->json, "-") != 0)
         printf("%" PRId64 " training and %" PRId64 " evaluation examples, %s in %d files, in %.1f "

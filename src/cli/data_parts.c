@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/threads.h"
 #include "cli/signals.h"
+#include "exec/dnn.h"
 
 static void show(void *context, const struct work_state *state)
 {
@@ -17,21 +18,15 @@ struct work data_work_begin(struct task_line *line, int threads, const char *ver
     struct task_line_options options = {
         .out = stderr, .terminal = isatty(STDERR_FILENO), .verb = verb, .items = items};
     task_line_init(line, &options);
-    return (struct work){.threads = threads > 0 ? threads : threads_available(),
-                         .stop = signals_catch(),
-                         .observe = show,
-                         .context = line};
+    threads = threads > 0 ? threads : threads_available();
+    dnn_set_threads(threads); /* of passes over tables, which use OpenMP */
+    return (struct work){
+        .threads = threads, .stop = signals_catch(), .observe = show, .context = line};
 }
 
 void data_work_end(struct task_line *line)
 {
     task_line_release(line);
-}
-
-int data_work_status(int status, const struct error *err)
-{
-    return status < 0 && err->code == ERROR_CANCELLED && signals_status() ? signals_status()
-                                                                          : status;
 }
 
 const char *data_bytes_text(double bytes, char *text, size_t capacity)

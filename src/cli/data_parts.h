@@ -29,8 +29,6 @@ extern const struct command command_data_convert, command_data_inspect, command_
 struct work data_work_begin(struct task_line *line, int threads, const char *verb,
                             const char *items);
 void data_work_end(struct task_line *line);
-/* The exit status of a task that ended so: a signal has its own. */
-int data_work_status(int status, const struct error *err);
 
 /* "1.4 GB", "312 kB" into `text`, which it returns. */
 const char *data_bytes_text(double bytes, char *text, size_t capacity);

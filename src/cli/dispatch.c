@@ -9,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/pages.h"
+#include "cli/signals.h"
 
 #define COMMAND(name) extern const struct command command_##name;
 #include "commands.list"
@@ -171,6 +172,8 @@ static int run_and_report(const struct command *command, int argc, char **argv)
     memory_free(settings);
     status = finish_output(status, &err);
     log_set_sink(NULL, NULL);
+    if (status < 0 && err.code == ERROR_CANCELLED && signals_status())
+        return signals_status();
     return status < 0 ? report(command->name, &err) : status;
 }
 

@@ -10,8 +10,10 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "cli/output.h"
+#include "cli/signals.h"
 #include "data/storage.h"
 #include "data/table.h"
+#include "exec/dnn.h"
 #include "graph/graph.h"
 #include "train/feed.h"
 
@@ -62,6 +64,7 @@ static int choose_threads(int wanted)
 int session_open(struct session *session, struct options *options, enum session_recipe part,
                  struct session_settings *settings, struct error *err)
 {
+    session->stop = signals_catch();
     session->arena = arena_create();
     if (!session->arena)
         return error_set(err, ERROR_MEMORY, "no memory to start with");
@@ -71,6 +74,8 @@ int session_open(struct session *session, struct options *options, enum session_
     if (apply_recipe(session, options, part, err) < 0)
         return -1;
     session->threads = choose_threads(settings->threads);
+    /* Now, not with the plan: passes over the data, which come first, obey it, too. */
+    dnn_set_threads(session->threads);
     return 0;
 }
 
@@ -119,7 +124,7 @@ static int recognize(struct session *session, const char *directory, const char 
                      struct error *err)
 {
     struct storage *storage;
-    if (storage_open(directory, &storage, err) < 0)
+    if (storage_open(directory, session->stop, &storage, err) < 0)
         return -1;
     const char *kind = kind_of_files(storage);
     storage_close(storage);
@@ -190,7 +195,7 @@ static int fit_to_table(struct session *session, const char *spec, struct error 
     struct table_description table = {0};
     if (strncmp(spec, kind, strlen(kind)) != 0 || !session->args.categoricals)
         return 0;
-    int status = table_describe(spec + strlen(kind), &table, err);
+    int status = table_describe(spec + strlen(kind), session->stop, &table, err);
     if (status == 0)
         status = take_columns(session, &table, err);
     table_description_release(&table);
@@ -280,7 +285,8 @@ int session_open_data(struct session *session, const struct session_settings *se
                                      .threads = settings->data_threads,
                                      .prefetch_bytes = settings->prefetch_bytes,
                                      .skip_bad = settings->skip_bad,
-                                     .cache = settings->data_cache};
+                                     .cache = settings->data_cache,
+                                     .stop = session->stop};
     struct session_data data = {0};
     if (resolve_spec(session, spec, &data.spec, err) < 0 ||
         source_open(&data.source, session->graph, data.spec, &options, err) < 0)

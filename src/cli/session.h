@@ -100,8 +100,9 @@ struct session {
     const struct model *model;
     struct model_args args;
     struct graph *graph;
-    const char *recipe; /* as far as it was applied; "" when there is none */
-    int threads;        /* resolved */
+    const char *recipe;     /* as far as it was applied; "" when there is none */
+    int threads;            /* resolved */
+    const atomic_int *stop; /* SIGINT or SIGTERM, from session_open on; see cli/signals.h */
 };
 
 const char *session_model_name(int index); /* NULL behind the last */

@@ -14,8 +14,10 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/memory.h"
+#include "base/stop.h"
 
 static const uint64_t usual_limit = (uint64_t)32 << 30;
+static const double lock_wait_seconds = 0.01;
 
 struct entry {
     char name[NAME_MAX + 1];
@@ -81,8 +83,9 @@ static bool lock_entry(int file)
 static bool map_entry(int file, size_t bytes, struct cached *out)
 {
     struct stat info;
-    if (fstat(file, &info) < 0 || (uint64_t)info.st_size != bytes)
+    if (fstat(file, &info) < 0 || (bytes > 0 && (uint64_t)info.st_size != bytes))
         return false;
+    bytes = (size_t)info.st_size;
     void *data = mmap(NULL, bytes, PROT_READ, MAP_SHARED, file, 0);
     if (data == MAP_FAILED)
         return false;
@@ -231,16 +234,21 @@ out:
 /* ---- bringing ---- */
 
 /* A file that is locked while it exists, so that one process at a time does what it stands for. */
-static int lock_file(int directory, const char *name)
+static int lock_file(int directory, const char *path, const char *name, const atomic_int *stop,
+                     struct error *err)
 {
     for (;;) {
         struct stat ours, there;
         int file = openat(directory, name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
         if (file < 0)
+            return fail(path, err);
+        while (flock(file, LOCK_EX | LOCK_NB) < 0) {
+            if (errno == EWOULDBLOCK ? stop_wait(stop, lock_wait_seconds, err) == 0
+                                     : errno == EINTR || fail(path, err) == 0)
+                continue;
+            close(file);
             return -1;
-        while (flock(file, LOCK_EX) < 0)
-            if (errno != EINTR)
-                return close(file), -1;
+        }
         if (fstat(file, &ours) == 0 && fstatat(directory, name, &there, 0) == 0 &&
             ours.st_ino == there.st_ino)
             return file;
@@ -248,25 +256,32 @@ static int lock_file(int directory, const char *name)
     }
 }
 
-/* Room, and a file of that size which counts from now on, under one lock for the directory. */
-static int reserve(int directory, const char *path, const char *part, size_t bytes,
+/* Makes the file longer by so many bytes, which count from now on, when there is room: under one
+ * lock for the directory. */
+static int reserve(int directory, const char *path, int file, size_t from, size_t bytes,
                    struct error *err)
 {
-    int lock = lock_file(directory, ".lock"), file = -1, failed;
+    int lock = lock_file(directory, path, ".lock", NULL, err);
     if (lock < 0)
-        return fail(path, err);
-    if (make_room(directory, path, bytes, err) < 0)
-        goto out;
-    file = openat(directory, part, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (file < 0) {
+        return -1;
+    int status = make_room(directory, path, bytes, err);
+    if (status == 0 && posix_fallocate(file, (off_t)from, (off_t)bytes) != 0)
+        status = error_set(err, ERROR_IO, "%s: no %zu bytes on the disk", path, bytes);
+    close(lock);
+    return status;
+}
+
+/* The shared lock says that its writer lives; whoever makes room has the directory's. */
+static int open_part(int directory, const char *path, const char *part, struct error *err)
+{
+    int lock = lock_file(directory, path, ".lock", NULL, err);
+    if (lock < 0)
+        return -1;
+    int file = openat(directory, part, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (file < 0)
         fail(path, err);
-    } else if (flock(file, LOCK_SH) < 0 || (failed = posix_fallocate(file, 0, (off_t)bytes)) != 0) {
-        error_set(err, ERROR_IO, "%s: no %zu bytes on the disk", path, bytes);
-        unlinkat(directory, part, 0);
-        close(file);
-        file = -1;
-    }
-out:
+    else
+        flock(file, LOCK_SH); /* cannot fail where the other lock did not, or be waited for */
     close(lock);
     return file;
 }
@@ -290,10 +305,12 @@ static int make_entry(int directory, const char *path, const char *name, size_t 
 {
     char part[NAME_MAX + 1];
     snprintf(part, sizeof part, "%s.part", name);
-    int file = reserve(directory, path, part, bytes, err);
+    int file = open_part(directory, path, part, err);
     if (file < 0)
         return -1;
-    int status = fill_file(file, path, bytes, fill, context, err);
+    int status = reserve(directory, path, file, 0, bytes, err);
+    if (status == 0)
+        status = fill_file(file, path, bytes, fill, context, err);
     if (status == 0 && renameat(directory, part, directory, name) < 0)
         status = fail(path, err);
     if (status < 0)
@@ -302,8 +319,8 @@ static int make_entry(int directory, const char *path, const char *name, size_t 
     return status;
 }
 
-int cache_bring(const char *name, size_t bytes, cache_fill *fill, void *context, struct cached *out,
-                struct error *err)
+int cache_bring(const char *name, size_t bytes, cache_fill *fill, void *context,
+                const atomic_int *stop, struct cached *out, struct error *err)
 {
     char path[PATH_MAX], lock_name[NAME_MAX + 1];
     directory_path(path);
@@ -318,11 +335,9 @@ int cache_bring(const char *name, size_t bytes, cache_fill *fill, void *context,
         goto out;
     }
     snprintf(lock_name, sizeof lock_name, ".%s.lock", name);
-    lock = lock_file(directory, lock_name);
-    if (lock < 0) {
-        fail(path, err);
+    lock = lock_file(directory, path, lock_name, stop, err);
+    if (lock < 0)
         goto out;
-    }
     if (find_at(directory, name, bytes, out)) /* another process was faster */
         status = 0;
     else if (make_entry(directory, path, name, bytes, fill, context, err) < 0)
@@ -338,4 +353,116 @@ out:
         close(lock);
     close(directory);
     return status;
+}
+
+/* ---- entries that grow ---- */
+
+enum { GROWTH = 64 << 20 };
+
+struct cache_draft {
+    char path[PATH_MAX], name[NAME_MAX + 1], part[NAME_MAX + 1], lock_name[NAME_MAX + 1];
+    int directory, lock, file;
+    size_t used, reserved;
+};
+
+void cache_draft_destroy(struct cache_draft *draft)
+{
+    if (!draft)
+        return;
+    if (draft->file >= 0) {
+        unlinkat(draft->directory, draft->part, 0);
+        close(draft->file);
+    }
+    if (draft->lock >= 0) {
+        unlinkat(draft->directory, draft->lock_name, 0);
+        close(draft->lock);
+    }
+    if (draft->directory >= 0)
+        close(draft->directory);
+    memory_free(draft);
+}
+
+static int open_draft(struct cache_draft *draft, const char *name, const atomic_int *stop,
+                      struct cached *found, struct error *err)
+{
+    directory_path(draft->path);
+    snprintf(draft->name, sizeof draft->name, "%s", name);
+    snprintf(draft->part, sizeof draft->part, "%s.part", name);
+    snprintf(draft->lock_name, sizeof draft->lock_name, ".%s.lock", name);
+    if (directory_make(draft->path, err) < 0)
+        return -1;
+    draft->directory = open_directory(draft->path);
+    if (draft->directory < 0)
+        return fail(draft->path, err);
+    draft->lock = lock_file(draft->directory, draft->path, draft->lock_name, stop, err);
+    if (draft->lock < 0)
+        return -1;
+    if (find_at(draft->directory, name, 0, found))
+        return 0;
+    draft->file = open_part(draft->directory, draft->path, draft->part, err);
+    return draft->file < 0 ? -1 : 0;
+}
+
+int cache_draft_begin(const char *name, const atomic_int *stop, struct cached *found,
+                      struct cache_draft **out, struct error *err)
+{
+    struct cache_draft *draft = memory_allocate(sizeof *draft);
+    *found = (struct cached){.file = -1};
+    *out = NULL;
+    if (!draft)
+        return error_set(err, ERROR_MEMORY, "no memory for an entry of the cache");
+    draft->directory = draft->lock = draft->file = -1;
+    int status = open_draft(draft, name, stop, found, err);
+    if (status == 0 && !found->data)
+        *out = draft;
+    else
+        cache_draft_destroy(draft);
+    return status;
+}
+
+/* In large steps where there is room for them. */
+static int grow(struct cache_draft *draft, size_t count, struct error *err)
+{
+    size_t wanted = draft->used + count - draft->reserved;
+    size_t steps[] = {wanted < GROWTH ? GROWTH : wanted, wanted};
+    for (int i = 0; i < 2; i++) {
+        if (reserve(draft->directory, draft->path, draft->file, draft->reserved, steps[i],
+                    i == 0 ? NULL : err) < 0)
+            continue;
+        draft->reserved += steps[i];
+        return 0;
+    }
+    return -1;
+}
+
+int cache_draft_write(struct cache_draft *draft, const void *bytes, size_t count, struct error *err)
+{
+    if (draft->used + count > draft->reserved && grow(draft, count, err) < 0)
+        return -1;
+    for (const char *at = bytes; count > 0;) {
+        ssize_t written = pwrite(draft->file, at, count, (off_t)draft->used);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return fail(draft->path, err);
+        at += written;
+        count -= (size_t)written;
+        draft->used += (size_t)written;
+    }
+    return 0;
+}
+
+int cache_draft_finish(struct cache_draft *draft, struct cached *out, struct error *err)
+{
+    *out = (struct cached){.file = -1};
+    if (draft->used == 0)
+        return 0;
+    if (ftruncate(draft->file, (off_t)draft->used) < 0 || fsync(draft->file) < 0 ||
+        renameat(draft->directory, draft->part, draft->directory, draft->name) < 0)
+        return fail(draft->path, err);
+    if (!find_at(draft->directory, draft->name, draft->used, out))
+        return error_set(err, ERROR_IO, "%s: what was just written there is gone", draft->path);
+    close(draft->file);
+    draft->file = -1;
+    return 0;
 }

@@ -292,34 +292,29 @@ void table_description_release(struct table_description *description)
     *description = (struct table_description){0};
 }
 
-/* Takes "DIR/NAME" apart. */
+/* Takes "DIR/NAME" apart; NAME may be left out. */
 static int place_of(const char *path, char directory[PATH_MAX], const char **file,
                     struct error *err)
 {
-    const char *slash = strrchr(path, '/');
-    bool names_file = file_name_ends(path, ".columns") || file_name_ends(path, ".txt");
-    int length;
-    if (!names_file)
-        length = snprintf(directory, PATH_MAX, "%s", path);
-    else if (slash)
-        length = snprintf(directory, PATH_MAX, "%.*s", (int)(slash - path), path);
-    else
-        length = snprintf(directory, PATH_MAX, ".");
-    if (length >= PATH_MAX)
+    if (file_name_ends(path, ".columns") || file_name_ends(path, ".txt"))
+        return (*file = storage_split(path, directory, err)) ? 0 : -1;
+    *file = "columns.txt";
+    if (snprintf(directory, PATH_MAX, "%s", path) >= PATH_MAX)
         return error_set(err, ERROR_USAGE, "the path of the columns is longer than %d bytes",
                          PATH_MAX);
-    *file = !names_file ? "columns.txt" : slash ? slash + 1 : path;
     return 0;
 }
 
-int table_describe(const char *path, struct table_description *out, struct error *err)
+int table_describe(const char *path, const atomic_int *stop, struct table_description *out,
+                   struct error *err)
 {
     char directory[PATH_MAX], described[PATH_MAX];
     const char *name = NULL;
     struct storage *storage = NULL;
     char *text = NULL;
     int status = -1;
-    if (place_of(path, directory, &name, err) < 0 || storage_open(directory, &storage, err) < 0)
+    if (place_of(path, directory, &name, err) < 0 ||
+        storage_open_files(directory, &name, 1, stop, &storage, err) < 0)
         goto out;
     int file = storage_find(storage, name);
     if (file < 0) {

@@ -370,15 +370,15 @@ static int run_job(void *context, int64_t job, struct work_counts *counts, struc
 
 /* --- all of it ------------------------------------------------------------------------------ */
 
-static int prepare(struct conversion *conversion, struct error *err)
+static int prepare(struct conversion *conversion, const atomic_int *stop, struct error *err)
 {
-    struct gather_settings gather = {.path = conversion->settings->source};
+    struct gather_settings gather = {.path = conversion->settings->source, .stop = stop};
     if (!(conversion->arena = arena_create()))
         return error_set(err, ERROR_MEMORY, "no memory to start with");
     if (read_annotations(conversion, &gather, err) < 0 ||
         gather_any(&gather, &conversion->gathering, err) < 0 ||
         choose_shards(conversion, err) < 0 || pictures_create(&conversion->pictures, err) < 0 ||
-        destination_open(conversion->settings->target, &conversion->destination, err) < 0)
+        destination_open(conversion->settings->target, stop, &conversion->destination, err) < 0)
         return -1;
     return settle_manifest(conversion, err);
 }
@@ -405,7 +405,7 @@ int convert_run(const struct convert_settings *settings, const struct work *work
     struct byte_watch watch = {.work = work};
     struct work watched = {work->threads, work->stop, observe, &watch};
     struct convert_report report = {0};
-    int status = prepare(&conversion, err);
+    int status = prepare(&conversion, work->stop, err);
     if (status == 0) {
         const struct gathered_split *splits = conversion.gathering->splits;
         status = work_run(&watched, conversion.shards[0] + conversion.shards[1],

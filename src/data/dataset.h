@@ -3,6 +3,7 @@
 #ifndef DATA_DATASET_H
 #define DATA_DATASET_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -32,6 +33,11 @@ struct dataset_request {
     uint64_t seed;    /* for kinds that draw */
     int classes;
     bool cache; /* kinds that parse text keep what they parsed beside it, for later runs */
+    /* Bad rows of a text stay in the list and fail when they are read; otherwise the first one makes
+     * opening fail. For those who look for damage. */
+    bool keep_bad;
+    /* NULL, or nonzero when opening and reading are to end: ERROR_CANCELLED. Borrowed. */
+    const atomic_int *stop;
     int field_count;
     struct dataset_field fields[DATASET_MAX_FIELDS];
 };
@@ -40,6 +46,13 @@ struct dataset_request {
 struct column_statistics {
     const float *minimum, *maximum; /* over training and evaluation examples together */
     const float *mean, *deviation;  /* over the training examples */
+};
+
+/* Where an example stands, for people. */
+struct dataset_place {
+    const char *file; /* lives as long as the dataset */
+    int64_t line;     /* from 1 */
+    int64_t offset;   /* of its first byte in the (unpacked) file */
 };
 
 struct dataset_kind {
@@ -66,6 +79,8 @@ struct dataset_kind {
      * the data. For one thread at a time. */
     int (*statistics)(struct dataset *dataset, int field, struct column_statistics *out,
                       struct error *err);
+    /* NULL, or where the example stands. Called from several threads at once. */
+    struct dataset_place (*locate)(const struct dataset *dataset, int64_t index);
     void (*close)(struct dataset *dataset); /* accepts NULL */
     bool cheap;                             /* reading is a copy: no loader threads wanted */
     bool caches;                            /* honours request.cache */

@@ -36,14 +36,17 @@ static int ask_bucket(struct destination *destination, struct error *err)
     return s3_list(destination->s3, destination->prefix, see_one, &seen, err) < 0 && !seen ? -1 : 0;
 }
 
-static int open_bucket(struct destination *destination, const char *path, struct error *err)
+static int open_bucket(struct destination *destination, const char *path, const atomic_int *stop,
+                       struct error *err)
 {
     char bucket[S3_BUCKET_BYTES], staging[PATH_MAX];
     struct s3_settings settings;
     const char *base = getenv("TMPDIR");
     if (s3_parse(path, bucket, destination->prefix, err) < 0 ||
-        s3_settings_read(&settings, err) < 0 ||
-        s3_open(bucket, &settings, &destination->s3, err) < 0 || ask_bucket(destination, err) < 0)
+        s3_settings_read(&settings, err) < 0)
+        return -1;
+    settings.stop = stop;
+    if (s3_open(bucket, &settings, &destination->s3, err) < 0 || ask_bucket(destination, err) < 0)
         return -1;
     snprintf(staging, sizeof staging, "%s/lockstep-upload-XXXXXX", base && *base ? base : "/tmp");
     if (!mkdtemp(staging))
@@ -141,14 +144,15 @@ static void remove_staging(const char *path)
 
 /* ---- either ---- */
 
-int destination_open(const char *path, struct destination **out, struct error *err)
+int destination_open(const char *path, const atomic_int *stop, struct destination **out,
+                     struct error *err)
 {
     int status;
     struct destination *destination = memory_allocate(sizeof *destination);
     if (!destination)
         return error_set(err, ERROR_MEMORY, "no memory for the destination");
     if (strncmp(path, "s3://", 5) == 0)
-        status = open_bucket(destination, path, err);
+        status = open_bucket(destination, path, stop, err);
     else if (!(destination->directory = memory_copy_text(path)))
         status = error_set(err, ERROR_MEMORY, "no memory for the destination");
     else

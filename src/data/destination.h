@@ -4,6 +4,7 @@
 #define DATA_DESTINATION_H
 
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -11,8 +12,10 @@ struct error;
 struct destination;
 
 /* A directory of this machine, made where it is not there yet, or s3://bucket/prefix: files are then
- * written below $TMPDIR and uploaded when they are delivered. */
-int destination_open(const char *path, struct destination **out, struct error *err);
+ * written below $TMPDIR and uploaded when they are delivered. When `stop` (may be NULL; borrowed)
+ * becomes nonzero, uploads end with ERROR_CANCELLED. */
+int destination_open(const char *path, const atomic_int *stop, struct destination **out,
+                     struct error *err);
 void destination_close(struct destination *destination); /* accepts NULL */
 bool destination_has(const struct destination *destination, const char *name);
 /* The path of this machine under which file `name` is to be written by something that writes

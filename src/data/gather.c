@@ -410,13 +410,9 @@ static bool has_archives(const struct storage *storage)
 static const char *split_path(const char *path, char directory[PATH_MAX])
 {
     struct stat info;
-    snprintf(directory, PATH_MAX, "%s", path);
     if (!file_name_ends(path, ".tar") || (stat(path, &info) == 0 && S_ISDIR(info.st_mode)))
         return NULL;
-    const char *slash = strrchr(path, '/');
-    snprintf(directory, PATH_MAX, "%.*s", slash ? (int)(slash - path + (slash == path)) : 1,
-             slash ? path : ".");
-    return base_name(path);
+    return storage_split(path, directory, NULL);
 }
 
 static int gather(struct gathering *gathering, const struct gather_settings *settings,
@@ -426,7 +422,8 @@ static int gather(struct gathering *gathering, const struct gather_settings *set
     const char *only = archives ? split_path(settings->path, directory) : NULL;
     if (!(gathering->arena = arena_create()))
         return no_memory(err);
-    if (storage_open(only ? directory : settings->path, &gathering->storage, err) < 0)
+    if ((only ? storage_open_files(directory, &only, 1, settings->stop, &gathering->storage, err)
+              : storage_open(settings->path, settings->stop, &gathering->storage, err)) < 0)
         return -1;
     if (only && storage_find(gathering->storage, only) < 0)
         return error_set(err, ERROR_IO, "%s: there is no such file", settings->path);
@@ -452,9 +449,10 @@ static int gather_from(const struct gather_settings *settings, bool archives,
     return status;
 }
 
-int gather_folders(const char *path, struct gathering **out, struct error *err)
+int gather_folders(const char *path, const atomic_int *stop, struct gathering **out,
+                   struct error *err)
 {
-    return gather_from(&(struct gather_settings){.path = path}, false, out, err);
+    return gather_from(&(struct gather_settings){.path = path, .stop = stop}, false, out, err);
 }
 
 int gather_any(const struct gather_settings *settings, struct gathering **out, struct error *err)

@@ -32,7 +32,8 @@ struct gathering {
 
 /* Class folders: DIR/train/CLASS/... and DIR/val or DIR/validation/CLASS/..., or DIR/CLASS/... .
  * Files count whose names end in .jpg, .jpeg or .png, in any case. Classes are sorted by name. */
-int gather_folders(const char *path, struct gathering **out, struct error *err);
+int gather_folders(const char *path, const atomic_int *stop, struct gathering **out,
+                   struct error *err);
 
 struct gather_settings {
     const char *path;
@@ -41,6 +42,7 @@ struct gather_settings {
     const char *const *validation_labels; /* class of each picture of a flat validation archive,
                                            * in order of the pictures' names; may be NULL */
     int64_t validation_count;
+    const atomic_int *stop; /* as in storage_open */
 };
 /* Class folders, or archives: a tar file, or a directory that holds some; one with "val" in its
  * name is the validation split. In a training archive each member CLASS.tar is an archive of that

@@ -38,6 +38,7 @@ const struct maker *const *maker_list(void); /* NULL-terminated */
 struct destination;
 int make_check_absent(const struct destination *destination, const char *name,
                       const struct make_settings *settings, struct error *err);
+/* Of a file that is whole and has not been delivered. */
 uint64_t make_file_bytes(const struct destination *destination, const char *name);
 
 extern const struct maker maker_imagenet, maker_criteo, maker_mnist;

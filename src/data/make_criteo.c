@@ -222,7 +222,7 @@ static int make_criteo(const struct make_settings *settings, const struct work *
                          "click logs are one file for each split: leave --%s-shards out",
                          settings->shards[0] ? "train" : "validation");
     struct destination *destination;
-    if (destination_open(settings->directory, &destination, err) < 0)
+    if (destination_open(settings->directory, work->stop, &destination, err) < 0)
         return -1;
     int status = make_files(destination, settings, work, &report, err);
     destination_close(destination);

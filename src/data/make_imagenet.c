@@ -29,6 +29,7 @@ struct making {
     int shards[2];
     int classes, side;
     uint64_t key;
+    atomic_uint_least64_t bytes; /* of finished shards */
 };
 
 /* What a thread draws one shard with. */
@@ -119,6 +120,8 @@ static int write_shard(void *context, int64_t job, struct work_counts *counts, s
         status = fill_shard(&shard, index, counts, err);
     tfrecord_writer_destroy(shard.writer);
     if (status == 0)
+        atomic_fetch_add(&making->bytes, make_file_bytes(making->destination, name));
+    if (status == 0)
         status = destination_deliver(making->destination, name, err);
     strbuf_release(&shard.message);
     memory_free(shard.pixels);
@@ -147,17 +150,6 @@ static int check_settings(struct making *making, struct error *err)
     return 0;
 }
 
-static void count_files(const struct making *making, struct make_report *report)
-{
-    for (int split = 0; split < 2; split++)
-        for (int i = 0; i < making->shards[split]; i++) {
-            char name[64];
-            shard_name(making, split, i, name, sizeof name);
-            report->bytes += make_file_bytes(making->destination, name);
-            report->files++;
-        }
-}
-
 static int make_imagenet(const struct make_settings *settings, const struct work *work,
                          struct make_report *out, struct error *err)
 {
@@ -175,14 +167,14 @@ static int make_imagenet(const struct make_settings *settings, const struct work
     if (making.side > SCENE_MAX_SIDE)
         return error_set(err, ERROR_USAGE, "pictures have at most %d pixels on a side",
                          SCENE_MAX_SIDE);
-    if (destination_open(settings->directory, &making.destination, err) < 0)
+    if (destination_open(settings->directory, work->stop, &making.destination, err) < 0)
         return -1;
     int status = check_settings(&making, err);
     if (status == 0)
         status = work_run(work, making.shards[0] + making.shards[1],
                           making.counts[0] + making.counts[1], write_shard, &making, err);
-    if (status == 0)
-        count_files(&making, &report);
+    report.files = making.shards[0] + making.shards[1];
+    report.bytes = atomic_load(&making.bytes);
     destination_close(making.destination);
     *out = report;
     return status;

@@ -119,7 +119,7 @@ static int make_mnist(const struct make_settings *settings, const struct work *w
         return error_set(err, ERROR_USAGE, "MNIST's files are four: leave --%s-shards out",
                          settings->shards[0] ? "train" : "validation");
     struct destination *destination;
-    if (destination_open(settings->directory, &destination, err) < 0)
+    if (destination_open(settings->directory, work->stop, &destination, err) < 0)
         return -1;
     int status = make_split(destination, "train", report.examples, settings, work, &report, err);
     if (status == 0)

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/stop.h"
 #include "base/strbuf.h"
 #include "data/fingerprint.h"
 #include "data/storage.h"
@@ -223,7 +224,8 @@ static int write_rows(const struct row_parser *parser, const struct row_text *te
 #pragma omp parallel for schedule(dynamic)
     for (int i = 0; i < pieces; i++) {
         struct error failure = {0};
-        if (write_piece(parser, text, index, i, header, rows, &failure) < 0) {
+        if (stop_check(text->stop, &failure) < 0 ||
+            write_piece(parser, text, index, i, header, rows, &failure) < 0) {
 #pragma omp critical
             {
                 status = -1;

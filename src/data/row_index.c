@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/stop.h"
 
 enum {
     PIECE_BYTES = 4 << 20, /* what a thread takes at a time */
@@ -33,7 +34,7 @@ struct piece {
 
 /* What a thread found in a piece; gone after the pass. */
 struct finding {
-    int64_t positive_rows;
+    int64_t positive_rows, bad_rows;
     float *minimum, *maximum;
     double *sum, *square_sum;
     bool failed;
@@ -137,10 +138,16 @@ static int walk_piece(const struct row_index *index, struct piece *piece, const 
         float label;
         if (note_row(index, piece, at, err) < 0)
             return -1;
-        if (row_parse(index->parser, index->text, at, numeric, category, &label, &at, err) < 0)
+        bool keep_bad = index->text->keep_bad;
+        if (row_parse(index->parser, index->text, at, numeric, category, &label, &at,
+                      keep_bad ? NULL : err) == 0) {
+            add_row(finding, numeric, numerics);
+            finding->positive_rows += label == 1;
+        } else if (keep_bad) {
+            finding->bad_rows++;
+        } else {
             return -1;
-        add_row(finding, numeric, numerics);
-        finding->positive_rows += label == 1;
+        }
         at = csv_row_start(at, index->text->end);
     }
     return 0;
@@ -182,6 +189,7 @@ static void walk(struct row_index *index, struct finding *findings, struct arena
             if (!numeric || !category)
                 error_set(&findings[i].failure, ERROR_MEMORY, "no memory to read rows");
             if (findings[i].failed || !numeric || !category ||
+                stop_check(index->text->stop, &findings[i].failure) < 0 ||
                 walk_piece(index, &index->pieces[i], stop, numeric, category, &findings[i],
                            &findings[i].failure) < 0)
                 findings[i].failed = true;
@@ -195,7 +203,9 @@ static int collect(struct row_index *index, const struct finding *findings,
                    struct row_statistics *statistics, struct error *err)
 {
     int numerics = index->parser->description->numeric_count;
-    statistics->positive_rows = 0;
+    statistics->positive_rows = statistics->bad_rows = 0;
+    if (stop_check(index->text->stop, err) < 0)
+        return -1;
     for (int i = 0; i < index->piece_count; i++) {
         if (findings[i].failed) {
             if (err)
@@ -205,6 +215,7 @@ static int collect(struct row_index *index, const struct finding *findings,
         index->pieces[i].first_row = index->first_rows[i] = index->rows;
         index->rows += index->pieces[i].rows;
         statistics->positive_rows += findings[i].positive_rows;
+        statistics->bad_rows += findings[i].bad_rows;
         if (i == 0) {
             memcpy(statistics->minimum, findings[0].minimum, sizeof(float) * (size_t)numerics);
             memcpy(statistics->maximum, findings[0].maximum, sizeof(float) * (size_t)numerics);

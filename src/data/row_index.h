@@ -11,14 +11,16 @@
 struct row_index;
 
 struct row_statistics {
-    int64_t rows, positive_rows; /* with a label of 1 */
+    int64_t rows, positive_rows; /* all; with a label of 1 */
+    int64_t bad_rows;            /* that were kept, and count for nothing else */
     /* [numeric_count]; the caller's */
     float *minimum, *maximum;
     double *sum, *square_sum;
 };
 
 /* Walks through the whole text. Fails with what is wrong with its first bad row, whichever thread
- * came to one first. `parser` and `text` must outlive the index. */
+ * came to one first, unless the text keeps bad rows; and when it is told to stop. `parser` and
+ * `text` must outlive the index. */
 int row_index_create(const struct row_parser *parser, const struct row_text *text,
                      struct row_statistics *statistics, struct row_index **out, struct error *err);
 void row_index_destroy(struct row_index *index); /* accepts NULL */

@@ -4,6 +4,7 @@
 #include <endian.h>
 #include <inttypes.h>
 #include <math.h>
+#include <pthread.h>
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -15,7 +16,10 @@
 /* Of what a packed file unpacks to, since it is held in memory. */
 static const size_t UNPACKED_LIMIT = (size_t)1 << 30;
 
-enum { SHOWN = 60 }; /* characters of a bad field in a message */
+enum {
+    SHOWN = 60, /* characters of a bad field in a message */
+    ROWS_LOOKED_AT = 1000,
+};
 
 int row_parser_init(const struct table_description *description, struct arena *arena,
                     struct row_parser *out, struct error *err)
@@ -46,7 +50,7 @@ int row_parser_init(const struct table_description *description, struct arena *a
  * needs their number. */
 static int bad_row(const struct row_text *text, const char *at, struct error *err)
 {
-    return error_wrap(err, "%s: line %" PRId64, text->name, csv_count_lines(text->start, at) + 1);
+    return err ? error_wrap(err, "%s: line %" PRId64, text->name, row_text_line(text, at)) : -1;
 }
 
 static int check_shape(const struct row_parser *parser, const struct row_text *text,
@@ -235,39 +239,37 @@ int row_parse(const struct row_parser *parser, const struct row_text *text, cons
 {
     struct csv_row row;
     csv_split(at, text->end, text->separator, parser->description->column_count, &row);
+    *next = row.next;
     if (check_shape(parser, text, &row, err) < 0 ||
         parse_label(parser, &row, text->end, label, err) < 0 ||
         parse_numerics(parser, &row, text->end, numeric, err) < 0 ||
         parse_categories(parser, &row, text->end, category, err) < 0)
         return bad_row(text, at, err);
-    *next = row.next;
     return 0;
 }
 
 /* ---- the file ---- */
 
-/* Takes "DIR/NAME" apart and finds the file in its directory. */
 int row_text_find(const struct table_description *description, enum dataset_split split,
-                  struct row_text *out, struct error *err)
+                  const atomic_int *stop, struct row_text *out, struct error *err)
 {
-    struct row_text text = {0};
+    struct row_text text = {.stop = stop};
     const char *path = description->files[split];
     if (!path)
         return error_set(err, ERROR_ABSENT, "the column file names no 'eval' file");
-    const char *slash = strrchr(path, '/');
     char directory[PATH_MAX];
-    int length =
-        snprintf(directory, sizeof directory, "%.*s",
-                 slash ? (int)(slash - path > 0 ? slash - path : 1) : 1, slash ? path : ".");
-    if (length >= PATH_MAX || snprintf(text.name, sizeof text.name, "%s", path) >= PATH_MAX)
+    const char *name = storage_split(path, directory, err);
+    if (!name)
+        return -1;
+    if (snprintf(text.name, sizeof text.name, "%s", path) >= PATH_MAX)
         return error_set(err, ERROR_USAGE, "the path of the data is longer than %d bytes",
                          PATH_MAX);
-    if (storage_open(directory, &text.storage, err) < 0)
+    if (storage_open_files(directory, &name, 1, stop, &text.storage, err) < 0)
         return -1;
-    text.file = storage_find(text.storage, slash ? slash + 1 : path);
+    text.file = storage_find(text.storage, name);
     if (text.file < 0) {
         storage_close(text.storage);
-        return error_set(err, ERROR_IO, "%s holds no %s", directory, slash ? slash + 1 : path);
+        return error_set(err, ERROR_IO, "%s holds no %s", directory, name);
     }
     const struct storage_file *files;
     storage_files(text.storage, &files);
@@ -293,6 +295,37 @@ static int map_text(struct row_text *text, struct error *err)
     text->start = (const char *)bytes;
     text->end = text->start + count;
     return 0;
+}
+
+/* A file may have many bad rows: each is counted from the last one that was, on either side. */
+struct line_memo {
+    pthread_mutex_t lock; /* guards all below */
+    const char *at;
+    int64_t line; /* of `at` */
+};
+
+static struct line_memo *create_memo(const struct row_text *text)
+{
+    struct line_memo *memo = memory_allocate(sizeof *memo);
+    if (!memo)
+        return NULL;
+    pthread_mutex_init(&memo->lock, NULL);
+    memo->at = text->start;
+    memo->line = 1;
+    return memo;
+}
+
+int64_t row_text_line(const struct row_text *text, const char *at)
+{
+    struct line_memo *memo = text->lines;
+    if (!memo)
+        return csv_count_lines(text->start, at) + 1;
+    pthread_mutex_lock(&memo->lock);
+    memo->line += at < memo->at ? -csv_count_lines(at, memo->at) : csv_count_lines(memo->at, at);
+    memo->at = at;
+    int64_t line = memo->line;
+    pthread_mutex_unlock(&memo->lock);
+    return line;
 }
 
 /* The first line is a header when none of its fields that should be numbers is one; in a table
@@ -342,6 +375,22 @@ static int check_names(const struct row_parser *parser, const struct row_text *t
     return 0;
 }
 
+/* The first row is bad, but bad rows are wanted: one of the next that is not tells how fields are
+ * separated. */
+static bool learn_from_others(const struct row_parser *parser, struct row_text *text)
+{
+    const char *at = text->rows;
+    for (int i = 0; i < ROWS_LOOKED_AT && at < text->end; i++) {
+        struct csv_row row;
+        text->separator = csv_find_separator(at, text->end);
+        csv_split(at, text->end, text->separator, parser->description->column_count, &row);
+        if (check_shape(parser, text, &row, NULL) == 0)
+            return true;
+        at = csv_row_start(row.next, text->end);
+    }
+    return false;
+}
+
 int row_text_look(const struct row_parser *parser, enum dataset_split split, struct row_text *text,
                   struct error *err)
 {
@@ -358,7 +407,7 @@ int row_text_look(const struct row_parser *parser, enum dataset_split split, str
     struct csv_row row;
     csv_split(at, text->end, text->separator, parser->description->column_count, &row);
     if (check_shape(parser, text, &row, err) < 0)
-        return bad_row(text, at, err);
+        return text->keep_bad && learn_from_others(parser, text) ? 0 : bad_row(text, at, err);
     if (!is_header(parser, &row))
         return 0;
     if (parser->description->names_matter && check_names(parser, text, &row, err) < 0)
@@ -374,11 +423,16 @@ int row_text_open(const struct row_parser *parser, enum dataset_split split, str
 {
     if (map_text(text, err) < 0)
         return -1;
+    if (text->keep_bad && !(text->lines = create_memo(text)))
+        return error_set(err, ERROR_MEMORY, "no memory to count lines");
     return row_text_look(parser, split, text, err);
 }
 
 void row_text_release(struct row_text *text)
 {
+    if (text->lines)
+        pthread_mutex_destroy(&text->lines->lock);
+    memory_free(text->lines);
     memory_free(text->unpacked);
     storage_close(text->storage);
     *text = (struct row_text){0};

@@ -36,7 +36,7 @@ static int list_shards(struct shards *shards, const char *split, struct error *e
     storage_files(shards->storage, &listed);
     for (int i = 0; i < count; i++) {
         const struct storage_file *file = &listed[files[i]];
-        shards->shards[i].file = files[i];
+        shards->shards[i] = (struct shard){.file = files[i], .unpacked = {.file = -1}};
         shards->entries[i] = (struct shard_entry){
             .name = file->name, .bytes = file->bytes, .modified = file->modified};
     }
@@ -73,38 +73,14 @@ found:
         shards->index[0] = '\0';
 }
 
-void shards_unpacked_name(const struct shards *shards, int shard, char *text, size_t bytes)
-{
-    const char *name = shards->entries[shard].name, *slash = strrchr(name, '/');
-    snprintf(text, bytes, "%.200s.unpacked", slash ? slash + 1 : name);
-}
-
-static bool any_packed(const struct shards *shards)
-{
-    for (int i = 0; i < shards->shard_count; i++)
-        if (shards->entries[i].packing != TFRECORD_PLAIN)
-            return true;
-    return false;
-}
-
 static int map_shard(struct shards *shards, int shard, struct error *err)
 {
-    const struct shard_entry *entry = &shards->entries[shard];
-    const struct storage_file *files;
-    char name[NAME_MAX + 1];
-    shards->shards[shard].map = NULL;
-    if (entry->packing == TFRECORD_PLAIN)
-        return storage_is_local(shards->storage)
-                   ? storage_map(shards->storage, shards->shards[shard].file,
-                                 &shards->shards[shard].map, err)
-                   : 0;
-    shards_unpacked_name(shards, shard, name, sizeof name);
-    int file = storage_find(shards->unpacked, name);
-    storage_files(shards->unpacked, &files);
-    if (file < 0 || files[file].bytes != entry->plain_bytes)
-        return error_set(err, ERROR_IO, "%s/%s: is not the unpacked form of %s", shards->home, name,
-                         entry->name);
-    return storage_map(shards->unpacked, file, &shards->shards[shard].map, err);
+    struct shard *to = &shards->shards[shard];
+    to->map = NULL;
+    if (shards->entries[shard].packing != TFRECORD_PLAIN)
+        return shards_unpacked_map(shards, shard, err);
+    return storage_is_local(shards->storage) ? storage_map(shards->storage, to->file, &to->map, err)
+                                             : 0;
 }
 
 /* Fails also when what the index says about unpacked files is not so. */
@@ -112,8 +88,6 @@ static int map_shards(struct shards *shards, struct error *err)
 {
     storage_close(shards->unpacked);
     shards->unpacked = NULL;
-    if (any_packed(shards) && storage_open(shards->home, &shards->unpacked, err) < 0)
-        return -1;
     for (int i = 0; i < shards->shard_count; i++)
         if (map_shard(shards, i, err) < 0)
             return -1;
@@ -196,6 +170,8 @@ static int fill(struct shards *shards, const char *split, int threads, struct er
         return -1;
     choose_home(shards, split);
     if (!load_index(shards)) {
+        if (shards->home[0])
+            file_drafts_sweep(shards->home); /* of runs that were killed while they unpacked */
         if (shards_build(shards, threads, err) < 0)
             return -1;
         save_index(shards);
@@ -226,11 +202,11 @@ int shards_open_storage(struct storage *storage, const char *split, int threads,
     return 0;
 }
 
-int shards_open(const char *path, const char *split, int threads, struct shards **out,
-                struct error *err)
+int shards_open(const char *path, const char *split, int threads, const atomic_int *stop,
+                struct shards **out, struct error *err)
 {
     struct storage *storage;
-    return storage_open(path, &storage, err) < 0
+    return storage_open(path, stop, &storage, err) < 0
                ? -1
                : shards_open_storage(storage, split, threads, out, err);
 }
@@ -240,6 +216,8 @@ void shards_close(struct shards *shards)
     if (!shards)
         return;
     forget(shards);
+    for (int i = 0; i < shards->shard_count; i++)
+        cached_release(&shards->shards[i].unpacked);
     while (shards->buffers) {
         struct shard_buffer *buffer = shards->buffers;
         shards->buffers = buffer->next;

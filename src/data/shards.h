@@ -3,11 +3,13 @@
  * Where the records lie is found once, by reading everything and checking every checksum, and kept
  * in an index: in DIR/.lockstep/ where that can be written, else below the cache directory. An
  * index that is damaged or made of other files (by name, size and time of change) is made anew.
- * Packed shards are unpacked at the same time, into files beside the index, since records are read
- * in any order; that needs room on the disk, never in memory. */
+ * Packed shards are unpacked at the same time, into files beside the index (those from far away
+ * into the bounded cache, data/cache.h), since records are read in any order; that needs room on the
+ * disk, never in memory. */
 #ifndef DATA_SHARDS_H
 #define DATA_SHARDS_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,9 +20,9 @@ struct storage;
 /* `split`: "train", "validation" (see data/shard_names.h for the names of files). `threads` index
  * in parallel. Fails with ERROR_FORMAT, naming file, record and offset, where a length is damaged or
  * a file cut off. Records whose data is damaged are kept in the list and fail when they are read;
- * the log has a warning. */
-int shards_open(const char *path, const char *split, int threads, struct shards **out,
-                struct error *err);
+ * the log has a warning. `stop` as in storage_open. */
+int shards_open(const char *path, const char *split, int threads, const atomic_int *stop,
+                struct shards **out, struct error *err);
 /* The same for a storage that is open, which belongs to the shards from now on, also when it fails. */
 int shards_open_storage(struct storage *storage, const char *split, int threads,
                         struct shards **out, struct error *err);

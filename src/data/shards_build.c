@@ -6,59 +6,43 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "data/piece_reader.h"
 #include "data/shards_internal.h"
 #include "data/storage.h"
 
 enum {
-    LOCAL_PIECE = 256 * 1024, /* stays in a second-level cache between the copy and the sum;
-                               * faster than mapping, whose first touch of each page costs more */
-    REMOTE_PIECE = 8 << 20,
-    AHEAD = 8 << 20, /* a multiple of both */
     FIRST_CAPACITY = 1024,
     FRAME_BYTES = TFRECORD_HEADER_BYTES + TFRECORD_FOOTER_BYTES,
     MAX_WARNINGS = 10,
 };
 
-/* A file read from its start to its end. */
-struct reader {
-    struct storage *storage;
-    int file;
-    uint64_t bytes, next;
-    uint8_t *piece;
-    size_t capacity;
-};
-
-static int reader_next(void *context, const uint8_t **bytes, size_t *count, struct error *err)
-{
-    struct reader *reader = context;
-    uint64_t left = reader->bytes - reader->next;
-    size_t step = left < reader->capacity ? (size_t)left : reader->capacity;
-    /* Each read opens the file anew, so the system does not see that it goes on. */
-    if (reader->next % AHEAD == 0)
-        storage_expect(reader->storage, reader->file, reader->next + reader->capacity, AHEAD);
-    if (step > 0 &&
-        storage_read(reader->storage, reader->file, reader->next, step, reader->piece, err) < 0)
-        return -1;
-    reader->next += step;
-    *bytes = reader->piece;
-    *count = step;
-    return 0;
-}
-
 /* Unpacked pieces on their way to the scan are also written down. */
 struct tee {
+    const struct storage *storage; /* the packed one */
     struct unpacker *unpacker;
-    struct file_draft draft;
+    struct unpacked_draft draft;
     const char *name;
 };
 
 static int tee_next(void *context, const uint8_t **bytes, size_t *count, struct error *err)
 {
     struct tee *tee = context;
-    if (unpacker_next(tee->unpacker, bytes, count, err) < 0)
+    if (storage_check_stop(tee->storage, err) < 0 ||
+        unpacker_next(tee->unpacker, bytes, count, err) < 0)
         return -1;
-    if (*count > 0 && file_draft_write(&tee->draft, *bytes, *count, err) < 0)
+    if (*count > 0 && shards_unpacked_write(&tee->draft, *bytes, *count, err) < 0)
         return error_wrap(err, "unpacking %s", tee->name);
+    return 0;
+}
+
+/* What was unpacked earlier. */
+static int cached_next(void *context, const uint8_t **bytes, size_t *count, struct error *err)
+{
+    struct cached *left = context;
+    (void)err;
+    *bytes = left->data;
+    *count = left->bytes;
+    left->bytes = 0;
     return 0;
 }
 
@@ -107,23 +91,20 @@ static int scan(const char *name, struct shard_entry *entry, piece_source *sourc
 }
 
 static int scan_packed(const struct shards *shards, int shard, const char *name,
-                       struct reader *reader, struct error *err)
+                       struct piece_reader *reader, struct error *err)
 {
-    if (!shards->home[0])
-        return error_set(err, ERROR_IO,
-                         "%s: is packed, and there is nowhere to unpack it: set XDG_CACHE_HOME to "
-                         "a directory that can be written",
-                         name);
     int status = -1;
-    char file[NAME_MAX + 1], path[PATH_MAX + NAME_MAX + 2];
-    struct tee tee = {.name = name, .draft = {.descriptor = -1}};
-    shards_unpacked_name(shards, shard, file, sizeof file);
-    snprintf(path, sizeof path, "%s/%s", shards->home, file);
-    if (unpacker_create(name, reader_next, reader, &tee.unpacker, err) == 0 &&
-        file_draft_begin(path, &tee.draft, err) == 0 &&
-        scan(name, &shards->entries[shard], tee_next, &tee, err) == 0)
-        status = file_draft_finish(&tee.draft, err);
-    file_draft_drop(&tee.draft);
+    struct shard_entry *entry = &shards->entries[shard];
+    struct tee tee = {.storage = shards->storage, .name = name};
+    if (shards_unpacked_begin(shards, shard, &tee.draft, err) == 0) {
+        struct cached there = *tee.draft.cached;
+        if (there.data)
+            status = scan(name, entry, cached_next, &there, err);
+        else if (unpacker_create(name, piece_reader_next, reader, &tee.unpacker, err) == 0 &&
+                 scan(name, entry, tee_next, &tee, err) == 0)
+            status = shards_unpacked_finish(&tee.draft, err);
+    }
+    shards_unpacked_drop(&tee.draft);
     unpacker_destroy(tee.unpacker);
     return status;
 }
@@ -136,20 +117,15 @@ static int build_shard(const struct shards *shards, int shard, struct error *err
     size_t head_bytes = entry->bytes < sizeof head ? (size_t)entry->bytes : sizeof head;
     char name[PATH_MAX];
     storage_describe(shards->storage, file, name, sizeof name);
-    struct reader reader = {.storage = shards->storage,
-                            .file = file,
-                            .bytes = entry->bytes,
-                            .capacity =
-                                storage_is_local(shards->storage) ? LOCAL_PIECE : REMOTE_PIECE};
-    if (storage_read(shards->storage, file, 0, head_bytes, head, err) < 0)
+    struct piece_reader reader = {0};
+    if (storage_read(shards->storage, file, 0, head_bytes, head, err) < 0 ||
+        piece_reader_open(&reader, shards->storage, file, 0, err) < 0)
         return -1;
-    reader.piece = memory_allocate(reader.capacity);
-    if (!reader.piece)
-        return error_set(err, ERROR_MEMORY, "%s: no memory to read it", name);
     entry->packing = tfrecord_packing_of(head, head_bytes);
-    int status = entry->packing == TFRECORD_PLAIN ? scan(name, entry, reader_next, &reader, err)
-                                                  : scan_packed(shards, shard, name, &reader, err);
-    memory_free(reader.piece);
+    int status = entry->packing == TFRECORD_PLAIN
+                     ? scan(name, entry, piece_reader_next, &reader, err)
+                     : scan_packed(shards, shard, name, &reader, err);
+    piece_reader_close(&reader);
     return status;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/stop.h"
 #include "data/storage_kind.h"
 
 /* The first whose prefix fits; the local one takes the rest. */
@@ -46,7 +47,9 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct storage_file *)a)->name, ((const struct storage_file *)b)->name);
 }
 
-int storage_open(const char *path, struct storage **out, struct error *err)
+/* `names` NULL: all that is there. */
+static int open_some(const char *path, const char *const *names, int count, const atomic_int *stop,
+                     struct storage **out, struct error *err)
 {
     int status = -1;
     struct storage *storage = memory_allocate(sizeof *storage);
@@ -55,7 +58,10 @@ int storage_open(const char *path, struct storage **out, struct error *err)
         goto out;
     }
     storage->kind = kind_of(path);
-    if (storage->kind->open(storage, err) < 0 || storage->kind->list(storage, err) < 0)
+    storage->stop = stop;
+    if (storage->kind->open(storage, err) < 0 ||
+        (names ? storage->kind->find(storage, names, count, err)
+               : storage->kind->list(storage, err)) < 0)
         goto out;
     if (storage->file_count > 0)
         qsort(storage->files, (size_t)storage->file_count, sizeof *storage->files, by_name);
@@ -65,6 +71,29 @@ int storage_open(const char *path, struct storage **out, struct error *err)
 out:
     storage_close(storage);
     return status;
+}
+
+int storage_open(const char *path, const atomic_int *stop, struct storage **out, struct error *err)
+{
+    return open_some(path, NULL, 0, stop, out, err);
+}
+
+int storage_open_files(const char *path, const char *const *names, int count,
+                       const atomic_int *stop, struct storage **out, struct error *err)
+{
+    return open_some(path, names, count, stop, out, err);
+}
+
+const char *storage_split(const char *path, char directory[PATH_MAX], struct error *err)
+{
+    const char *slash = strrchr(path, '/');
+    int length = slash ? (int)(slash - path) : 1;
+    if (length >= PATH_MAX) {
+        error_set(err, ERROR_USAGE, "%.200s...: the path is longer than %d bytes", path, PATH_MAX);
+        return NULL;
+    }
+    snprintf(directory, PATH_MAX, "%.*s", length > 0 ? length : 1, slash ? path : ".");
+    return slash ? slash + 1 : path;
 }
 
 void storage_close(struct storage *storage)
@@ -114,6 +143,16 @@ const char *storage_describe(const struct storage *storage, int file, char *text
     return text;
 }
 
+const atomic_int *storage_stop(const struct storage *storage)
+{
+    return storage->stop;
+}
+
+int storage_check_stop(const struct storage *storage, struct error *err)
+{
+    return stop_check(storage->stop, err);
+}
+
 int storage_read(struct storage *storage, int file, uint64_t offset, size_t bytes, void *out,
                  struct error *err)
 {
@@ -124,6 +163,8 @@ int storage_read(struct storage *storage, int file, uint64_t offset, size_t byte
                          "%s: %zu bytes at offset %" PRIu64 " were wanted, but it ends at %" PRIu64,
                          storage_describe(storage, file, name, sizeof name), bytes, offset, size);
     }
+    if (stop_check(storage->stop, err) < 0)
+        return -1;
     return bytes > 0 ? storage->kind->read(storage, file, offset, bytes, out, err) : 0;
 }
 
@@ -134,6 +175,8 @@ int storage_map(struct storage *storage, int file, const uint8_t **out, struct e
         *out = nothing;
         return 0;
     }
+    if (stop_check(storage->stop, err) < 0)
+        return -1;
     return storage->kind->map(storage, file, out, err);
 }
 

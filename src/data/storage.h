@@ -3,6 +3,8 @@
 #ifndef DATA_STORAGE_H
 #define DATA_STORAGE_H
 
+#include <limits.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,8 +20,16 @@ struct storage_file {
 
 /* Opens a directory and lists the regular files below it (all levels), sorted by name; names that
  * start with a dot are left out, links are followed. Fails with ERROR_IO when there is no such
- * directory or bucket. */
-int storage_open(const char *path, struct storage **out, struct error *err);
+ * directory or bucket. When `stop` (may be NULL; borrowed until storage_close) becomes nonzero,
+ * whatever waits for the network ends, and reading and mapping fail with ERROR_CANCELLED. */
+int storage_open(const char *path, const atomic_int *stop, struct storage **out, struct error *err);
+/* The same for files whose names are known: nothing is listed, so that it does not matter how much
+ * else lies there. The list has those that exist. */
+int storage_open_files(const char *path, const char *const *names, int count,
+                       const atomic_int *stop, struct storage **out, struct error *err);
+/* "DIR/NAME" taken apart for that: DIR ("." or "/" where it would be empty) goes to `directory`;
+ * returns NAME, in `path`. NULL, with an error, when it is too long. */
+const char *storage_split(const char *path, char directory[PATH_MAX], struct error *err);
 void storage_close(struct storage *storage);             /* accepts NULL; what it mapped is gone */
 const char *storage_name(const struct storage *storage); /* as it was opened */
 bool storage_is_local(const struct storage *storage);
@@ -39,6 +49,9 @@ int storage_read(struct storage *storage, int file, uint64_t offset, size_t byte
  * ends the process with SIGBUS when the missing part is touched, as for every program that maps
  * files: replace data by rename, never in place, while something reads it. */
 int storage_map(struct storage *storage, int file, const uint8_t **out, struct error *err);
+const atomic_int *storage_stop(const struct storage *storage); /* as it was opened with */
+/* Fails with ERROR_CANCELLED once its stop is wanted: for long work on what was read. */
+int storage_check_stop(const struct storage *storage, struct error *err);
 /* This range will be read soon. A hint: does not fail, does not wait. */
 void storage_expect(struct storage *storage, int file, uint64_t offset, size_t bytes);
 

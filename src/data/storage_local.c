@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/stop.h"
 #include "data/storage_kind.h"
 
 struct local {
@@ -39,7 +40,8 @@ static int local_open(struct storage *storage, struct error *err)
         return error_set(err, ERROR_MEMORY, "%s: no memory to open it", storage->name);
     storage->state = local;
     pthread_mutex_init(&local->lock, NULL);
-    local->directory = open(storage->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    /* O_PATH: known files can be reached through a directory that cannot be listed. */
+    local->directory = open(storage->name, O_PATH | O_DIRECTORY | O_CLOEXEC);
     return local->directory < 0 ? fail(storage, "", err) : 0;
 }
 
@@ -54,6 +56,14 @@ static bool leads_back_up(const struct level *level)
 static int list_directory(struct storage *storage, int parent, const char *name, char *path,
                           const struct level *above, struct error *err);
 
+static int add_file(struct storage *storage, const char *path, const struct stat *info,
+                    struct error *err)
+{
+    return storage_add_file(storage, path, (uint64_t)info->st_size,
+                            (int64_t)info->st_mtim.tv_sec * 1000000000 + info->st_mtim.tv_nsec,
+                            err);
+}
+
 /* `path` is the entry's name below the storage; `name` is its last part. */
 static int list_entry(struct storage *storage, int parent, const char *name, char *path,
                       const struct level *above, struct error *err)
@@ -65,9 +75,7 @@ static int list_entry(struct storage *storage, int parent, const char *name, cha
         return fail(storage, path, err);
     }
     if (S_ISREG(info.st_mode))
-        return storage_add_file(storage, path, (uint64_t)info.st_size,
-                                (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec,
-                                err);
+        return add_file(storage, path, &info, err);
     /* A file system's own folder, which only root can read. */
     if (!S_ISDIR(info.st_mode) || strcmp(name, "lost+found") == 0)
         return 0;
@@ -102,11 +110,12 @@ static int list_directory(struct storage *storage, int parent, const char *name,
             snprintf(path + length, PATH_MAX - length, "%s%s", length ? "/" : "", entry->d_name);
         if (length + (size_t)more >= PATH_MAX) {
             path[length] = '\0';
-            error_set(err, ERROR_IO, "%s/%s: a name below it is longer than %d bytes",
+            error_set(err, ERROR_IO, "%s/%.100s: a name below it is longer than %d bytes",
                       storage->name, path, PATH_MAX);
             break;
         }
-        if (list_entry(storage, directory, entry->d_name, path, above, err) < 0)
+        if (stop_check(storage->stop, err) < 0 ||
+            list_entry(storage, directory, entry->d_name, path, above, err) < 0)
             break;
     }
     path[length] = '\0';
@@ -123,6 +132,23 @@ static int local_list(struct storage *storage, struct error *err)
     struct level level = {NULL, info.st_dev, info.st_ino};
     char path[PATH_MAX] = "";
     return list_directory(storage, local->directory, ".", path, &level, err);
+}
+
+static int local_find(struct storage *storage, const char *const *names, int count,
+                      struct error *err)
+{
+    const struct local *local = storage->state;
+    for (int i = 0; i < count; i++) {
+        struct stat info;
+        if (fstatat(local->directory, names[i], &info, 0) < 0) {
+            if (errno == ENOENT || errno == ENOTDIR)
+                continue;
+            return fail(storage, names[i], err);
+        }
+        if (S_ISREG(info.st_mode) && add_file(storage, names[i], &info, err) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 /* Opened for each read: a folder may have more pictures than a process may have open files. */
@@ -245,6 +271,7 @@ const struct storage_kind storage_kind_local = {
     .local = true,
     .open = local_open,
     .list = local_list,
+    .find = local_find,
     .read = local_read,
     .map = local_map,
     .expect = local_expect,

@@ -47,8 +47,10 @@ static int s3_storage_open(struct storage *storage, struct error *err)
     pthread_mutex_init(&bucket->lock, NULL);
     pthread_cond_init(&bucket->arrived, NULL);
     if (s3_parse(storage->name, bucket->name, bucket->prefix, err) < 0 ||
-        s3_settings_read(&settings, err) < 0 ||
-        s3_open(bucket->name, &settings, &bucket->s3, err) < 0)
+        s3_settings_read(&settings, err) < 0)
+        return -1;
+    settings.stop = storage->stop;
+    if (s3_open(bucket->name, &settings, &bucket->s3, err) < 0)
         return -1;
     size_t length = strlen(bucket->prefix);
     if (length > 0 && length < S3_KEY_BYTES - 1)
@@ -56,6 +58,16 @@ static int s3_storage_open(struct storage *storage, struct error *err)
     bucket->ahead = ahead_create(fetch_range, storage);
     return bucket->ahead ? 0
                          : error_set(err, ERROR_MEMORY, "%s: no memory to open it", storage->name);
+}
+
+static int join_key(const struct storage *storage, const char *name, char key[S3_KEY_BYTES],
+                    struct error *err)
+{
+    const struct bucket *bucket = storage->state;
+    if (snprintf(key, S3_KEY_BYTES, "%s%s", bucket->prefix, name) >= S3_KEY_BYTES)
+        return error_set(err, ERROR_FORMAT, "%s: a key in it is longer than %d bytes",
+                         storage->name, S3_KEY_BYTES - 1);
+    return 0;
 }
 
 /* Folder markers, and what a directory of this machine would not show either. */
@@ -110,26 +122,61 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct object *)a)->name, ((const struct object *)b)->name);
 }
 
+static int nothing_there(const struct storage *storage, struct error *err)
+{
+    const struct bucket *bucket = storage->state;
+    return error_set(err, ERROR_IO, "%s: there is nothing with this prefix in the bucket at %s",
+                     storage->name, s3_endpoint(bucket->s3));
+}
+
 static int s3_storage_list(struct storage *storage, struct error *err)
 {
     struct bucket *bucket = storage->state;
     if (s3_list(bucket->s3, bucket->prefix, add_object, storage, err) < 0)
         return -1;
     if (bucket->count == 0)
-        return error_set(err, ERROR_IO, "%s: there is nothing with this prefix in the bucket at %s",
-                         storage->name, s3_endpoint(bucket->s3));
+        return nothing_there(storage, err);
     qsort(bucket->objects, (size_t)bucket->count, sizeof *bucket->objects, by_name);
     return 0;
 }
 
-static int make_key(const struct storage *storage, int file, char key[S3_KEY_BYTES],
-                    struct error *err)
+static int see_one(void *context, const struct s3_object *object, struct error *err)
 {
-    const struct bucket *bucket = storage->state;
-    if (snprintf(key, S3_KEY_BYTES, "%s%s", bucket->prefix, bucket->objects[file].name) >=
-        S3_KEY_BYTES)
-        return error_set(err, ERROR_FORMAT, "%s: a key in it is longer than %d bytes",
-                         storage->name, S3_KEY_BYTES - 1);
+    (void)object, (void)err;
+    *(bool *)context = true;
+    return -1; /* one is enough */
+}
+
+/* A HEAD has no body that would say why: a list of the first page has. */
+static int explain_absence(struct storage *storage, struct error *err)
+{
+    struct bucket *bucket = storage->state;
+    bool seen = false;
+    int status = s3_list(bucket->s3, bucket->prefix, see_one, &seen, err);
+    return seen ? 0 : status < 0 ? -1 : nothing_there(storage, err);
+}
+
+static int s3_storage_find(struct storage *storage, const char *const *names, int count,
+                           struct error *err)
+{
+    struct bucket *bucket = storage->state;
+    for (int i = 0; i < count; i++) {
+        char key[S3_KEY_BYTES];
+        struct s3_object object;
+        bool found;
+        struct error refusal = {0};
+        if (join_key(storage, names[i], key, err) < 0)
+            return -1;
+        if (s3_find(bucket->s3, key, &found, &object, &refusal) < 0)
+            return explain_absence(storage, err) < 0
+                       ? -1
+                       : error_set(err, refusal.code, "%s", refusal.message);
+        if (found && add_object(storage, &object, err) < 0)
+            return -1;
+    }
+    if (bucket->count == 0)
+        return explain_absence(storage, err);
+    qsort(bucket->objects, (size_t)bucket->count, sizeof *bucket->objects, by_name);
     return 0;
 }
 
@@ -139,7 +186,7 @@ static int fetch_range(void *context, int file, uint64_t offset, size_t bytes, v
     struct storage *storage = context;
     struct bucket *bucket = storage->state;
     char key[S3_KEY_BYTES];
-    if (make_key(storage, file, key, err) < 0)
+    if (join_key(storage, bucket->objects[file].name, key, err) < 0)
         return -1;
     return s3_read(bucket->s3, key, bucket->objects[file].etag, offset, bytes, out, err);
 }
@@ -217,7 +264,7 @@ static int bring(struct storage *storage, int file, struct cached *out, struct e
     size_t bytes = storage->files[file].bytes;
     struct download download = {.storage = storage, .file = file, .bytes = bytes};
     cache_name(storage, file, name);
-    return cache_bring(name, bytes, download_whole, &download, out, err);
+    return cache_bring(name, bytes, download_whole, &download, storage->stop, out, err);
 }
 
 static int s3_storage_map(struct storage *storage, int file, const uint8_t **out, struct error *err)
@@ -307,6 +354,7 @@ const struct storage_kind storage_kind_s3 = {
     .local = false,
     .open = s3_storage_open,
     .list = s3_storage_list,
+    .find = s3_storage_find,
     .read = s3_storage_read,
     .map = s3_storage_map,
     .expect = s3_storage_expect,

@@ -7,8 +7,6 @@
 #include "data/survey_internal.h"
 #include "tensor/random.h"
 
-enum { MAX_PROBLEMS = 1 << 20 };
-
 void survey_range_add(struct survey_range *range, double value)
 {
     range->min = range->count == 0 || value < range->min ? value : range->min;
@@ -19,46 +17,66 @@ void survey_range_add(struct survey_range *range, double value)
 
 /* --- problems ------------------------------------------------------------------------------- */
 
-static bool room_for_problem(struct surveyor *surveyor)
+/* A total order, so that which ones are named does not depend on which thread was first. */
+static int compare_problems(const void *a, const void *b)
+{
+    const struct survey_problem *x = a, *y = b;
+    int order = strcmp(x->file, y->file);
+    if (!order)
+        order = x->offset < y->offset ? -1 : x->offset > y->offset;
+    return order ? order : strcmp(x->message, y->message);
+}
+
+/* Lets go of all but the first that are named. */
+static void sort_problems(struct survey *survey)
+{
+    if (survey->problem_count)
+        qsort(survey->problems, (size_t)survey->problem_count, sizeof *survey->problems,
+              compare_problems);
+    while (survey->problem_count > SURVEY_MAX_PROBLEMS) {
+        struct survey_problem *last = &survey->problems[--survey->problem_count];
+        memory_free(last->file);
+        memory_free(last->message);
+    }
+}
+
+static void add_problem(struct surveyor *surveyor, const struct survey_problem *found)
 {
     struct survey *survey = surveyor->survey;
-    if (survey->problem_count < surveyor->problem_capacity)
-        return true;
-    if (survey->problem_count == MAX_PROBLEMS)
-        return false;
-    int64_t capacity = surveyor->problem_capacity ? 2 * surveyor->problem_capacity : 64;
-    void *larger = memory_resize(survey->problems, (size_t)capacity * sizeof *survey->problems);
-    if (!larger)
-        return false;
-    survey->problems = larger;
-    surveyor->problem_capacity = capacity;
-    return true;
+    struct survey_problem copy = *found;
+    pthread_mutex_lock(&surveyor->lock);
+    survey->damaged++;
+    copy.file = memory_copy_text(found->file);
+    copy.message = memory_copy_text(found->message);
+    if (!survey->problems)
+        survey->problems = memory_allocate(2 * SURVEY_MAX_PROBLEMS * sizeof *survey->problems);
+    if (copy.file && copy.message && survey->problems) {
+        survey->problems[survey->problem_count++] = copy;
+        if (survey->problem_count == 2 * SURVEY_MAX_PROBLEMS)
+            sort_problems(survey);
+    } else {
+        surveyor->no_memory = true;
+        memory_free(copy.file);
+        memory_free(copy.message);
+    }
+    pthread_mutex_unlock(&surveyor->lock);
 }
 
 void surveyor_add_problem(struct surveyor *surveyor, const char *file, int64_t offset,
                           const char *message)
 {
-    pthread_mutex_lock(&surveyor->lock);
-    if (room_for_problem(surveyor)) {
-        struct survey_problem *problem =
-            &surveyor->survey->problems[surveyor->survey->problem_count];
-        *problem =
-            (struct survey_problem){memory_copy_text(file), memory_copy_text(message), offset};
-        if (problem->file && problem->message)
-            surveyor->survey->problem_count++;
-        else
-            surveyor->no_memory = true;
-    } else {
-        surveyor->no_memory = true;
-    }
-    pthread_mutex_unlock(&surveyor->lock);
+    add_problem(surveyor, &(struct survey_problem){.file = (char *)file, /* both are copied */
+                                                   .message = (char *)message,
+                                                   .offset = offset});
 }
 
-static int compare_problems(const void *a, const void *b)
+void surveyor_add_line(struct surveyor *surveyor, const struct dataset_place *place,
+                       const char *message)
 {
-    const struct survey_problem *x = a, *y = b;
-    int order = strcmp(x->file, y->file);
-    return order ? order : x->offset < y->offset ? -1 : x->offset > y->offset;
+    add_problem(surveyor, &(struct survey_problem){.file = (char *)place->file,
+                                                   .message = (char *)message,
+                                                   .offset = place->offset,
+                                                   .line = place->line});
 }
 
 /* --- labels and samples --------------------------------------------------------------------- */
@@ -239,9 +257,7 @@ int survey_run(const struct survey_options *options, const struct work *work, st
         return -1;
     }
     struct survey *survey = surveyor.survey;
-    if (survey->problem_count)
-        qsort(survey->problems, (size_t)survey->problem_count, sizeof *survey->problems,
-              compare_problems);
+    sort_problems(survey);
     qsort(survey->samples, (size_t)survey->sample_count, sizeof *survey->samples, compare_samples);
     *out = survey;
     return 0;

@@ -11,7 +11,12 @@
 struct error;
 struct work;
 
-enum { SURVEY_MAX_LABELS = 1 << 20, SURVEY_NAME_BYTES = 64, SURVEY_THUMBNAIL = 112 };
+enum {
+    SURVEY_MAX_LABELS = 1 << 20,
+    SURVEY_MAX_PROBLEMS = 10000, /* that are named; the others are counted */
+    SURVEY_NAME_BYTES = 64,
+    SURVEY_THUMBNAIL = 112,
+};
 
 struct survey_range {
     double min, max, sum;
@@ -47,6 +52,7 @@ struct survey_split {
 struct survey_problem {
     char *file, *message;
     int64_t offset; /* -1: of the file as a whole */
+    int64_t line;   /* of a text, from 1; else 0 */
 };
 
 struct survey_sample {
@@ -57,8 +63,9 @@ struct survey_sample {
 };
 
 struct survey {
-    struct survey_split splits[2]; /* by enum dataset_split */
-    int64_t problem_count;
+    struct survey_split splits[2];   /* by enum dataset_split */
+    int64_t damaged;                 /* examples and files */
+    int64_t problem_count;           /* of those, the first SURVEY_MAX_PROBLEMS */
     struct survey_problem *problems; /* by file and offset */
     int sample_count;
     struct survey_sample *samples;

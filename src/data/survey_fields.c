@@ -171,14 +171,27 @@ static void join_columns(struct survey_column *into, const struct survey_column 
     into->missing += from->missing;
 }
 
-static void visit_example(const struct fields_job *job, struct tensor *batch, int64_t index,
-                          struct survey_column *columns, int64_t *read)
+/* Fails only when it is told to stop. */
+static int refuse_example(const struct fields_job *job, int64_t index, const struct error *failure,
+                          struct error *err)
 {
-    struct error err = {0};
-    if (job->kind->read(job->dataset, index, 0, batch, 0, &err) < 0) {
-        surveyor_add_problem(job->surveyor, job->surveyor->options->spec, -1, err.message);
-        return;
+    if (failure->code == ERROR_CANCELLED)
+        return error_set(err, failure->code, "%s", failure->message);
+    if (job->kind->locate) {
+        struct dataset_place place = job->kind->locate(job->dataset, index);
+        surveyor_add_line(job->surveyor, &place, failure->message);
+    } else {
+        surveyor_add_problem(job->surveyor, job->surveyor->options->spec, -1, failure->message);
     }
+    return 0;
+}
+
+static int visit_example(const struct fields_job *job, struct tensor *batch, int64_t index,
+                         struct survey_column *columns, int64_t *read, struct error *err)
+{
+    struct error failure = {0};
+    if (job->kind->read(job->dataset, index, 0, batch, 0, &failure) < 0)
+        return refuse_example(job, index, &failure, err);
     for (int i = 0; i < job->field_count; i++)
         add_numbers(job, &job->fields[i], batch[i].data, columns + job->first_column[i]);
     int label = label_of(job, batch, 0);
@@ -186,6 +199,7 @@ static void visit_example(const struct fields_job *job, struct tensor *batch, in
         surveyor_add_label(job->surveyor, job->split, label, "");
     offer_sample(job, batch, 0, index);
     ++*read;
+    return 0;
 }
 
 static int visit_block(void *context, int64_t block, struct work_counts *counts, struct error *err)
@@ -202,7 +216,7 @@ static int visit_block(void *context, int64_t block, struct work_counts *counts,
         status = tensor_create(arena, job->fields[i].dtype,
                                shape_with_batch(job->fields[i].shape, 1), &batch[i], err);
     for (int64_t i = block * BLOCK; status == 0 && i < last; i++)
-        visit_example(job, batch, i, columns, &read);
+        status = visit_example(job, batch, i, columns, &read, err);
     if (status == 0) {
         pthread_mutex_lock(&job->surveyor->lock);
         for (int i = 0; i < split->column_count; i++)
@@ -223,7 +237,9 @@ static int visit_split(struct surveyor *surveyor, const struct dataset_kind *kin
     struct dataset_request request = {.path = surveyor->path,
                                       .split = split,
                                       .examples = surveyor->options->examples,
-                                      .seed = surveyor->options->seed};
+                                      .seed = surveyor->options->seed,
+                                      .keep_bad = true,
+                                      .stop = surveyor->work->stop};
     struct fields_job job = {.surveyor = surveyor, .kind = kind, .split = split};
     job.blank = fingerprint64(" ", 1);
     if (kind->open(&request, &job.dataset, err) < 0)

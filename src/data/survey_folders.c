@@ -14,15 +14,18 @@ struct folder_job {
     enum dataset_split split;
 };
 
-static void visit_picture(const struct folder_job *job, const struct gathered_picture *picture,
-                          uint8_t **buffer, size_t *capacity)
+/* Fails only when it is told to stop. */
+static int visit_picture(const struct folder_job *job, const struct gathered_picture *picture,
+                         uint8_t **buffer, size_t *capacity, struct error *err)
 {
     char where[PATH_MAX];
-    struct error err = {0};
+    struct error failure = {0};
     gathered_describe(job->gathering, picture, where, sizeof where);
-    if (gathered_read(job->gathering, picture, buffer, capacity, &err) < 0) {
-        surveyor_add_problem(job->surveyor, where, -1, err.message);
-        return;
+    if (gathered_read(job->gathering, picture, buffer, capacity, &failure) < 0) {
+        if (failure.code == ERROR_CANCELLED)
+            return error_set(err, failure.code, "%s", failure.message);
+        surveyor_add_problem(job->surveyor, where, -1, failure.message);
+        return 0;
     }
     struct survey_picture found = {.split = job->split,
                                    .file = where,
@@ -31,28 +34,30 @@ static void visit_picture(const struct folder_job *job, const struct gathered_pi
                                    .encoded = *buffer,
                                    .bytes = picture->bytes};
     surveyor_add_picture(job->surveyor, &found);
+    return 0;
 }
 
 static int visit_block(void *context, int64_t block, struct work_counts *counts, struct error *err)
 {
-    (void)err;
     const struct folder_job *job = context;
     const struct gathered_split *split = &job->gathering->splits[job->split];
     uint8_t *buffer = NULL;
     size_t capacity = 0;
-    for (int64_t i = block * BLOCK; i < (block + 1) * BLOCK && i < split->count; i++) {
-        visit_picture(job, &split->pictures[i], &buffer, &capacity);
+    int status = 0;
+    for (int64_t i = block * BLOCK; status == 0 && i < (block + 1) * BLOCK && i < split->count;
+         i++) {
+        status = visit_picture(job, &split->pictures[i], &buffer, &capacity, err);
         work_count(counts, 1, split->pictures[i].bytes);
     }
     memory_free(buffer);
-    return 0;
+    return status;
 }
 
 int survey_folders(struct surveyor *surveyor, struct error *err)
 {
     struct gathering *gathering;
     int status = 0;
-    if (gather_folders(surveyor->path, &gathering, err) < 0)
+    if (gather_folders(surveyor->path, surveyor->work->stop, &gathering, err) < 0)
         return -1;
     for (int i = 0; i < 2 && status == 0; i++) {
         const struct gathered_split *split = &gathering->splits[i];

@@ -15,7 +15,6 @@ struct surveyor {
     struct pictures *pictures;
     pthread_mutex_t lock; /* guards all below; never held while a picture is decoded */
     struct survey *survey;
-    int64_t problem_capacity;
     bool no_memory;
 };
 
@@ -34,6 +33,8 @@ struct survey_picture {
 void surveyor_add_picture(struct surveyor *surveyor, const struct survey_picture *picture);
 void surveyor_add_problem(struct surveyor *surveyor, const char *file, int64_t offset,
                           const char *message);
+void surveyor_add_line(struct surveyor *surveyor, const struct dataset_place *place,
+                       const char *message);
 void surveyor_add_label(struct surveyor *surveyor, enum dataset_split split, int label,
                         const char *name);
 bool surveyor_wants(const struct surveyor *surveyor, uint64_t rank);

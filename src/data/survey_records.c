@@ -5,14 +5,16 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "data/shard_names.h"
+#include "data/shard_stream.h"
 #include "data/storage.h"
 #include "data/survey_internal.h"
 #include "wire/example.h"
 #include "wire/tfrecord.h"
-#include "wire/unpack.h"
 
-enum { UNPACK_STEP = 1 << 20 };
-static const size_t UNPACK_LIMIT = (size_t)4 << 30; /* a packed shard is looked at in memory */
+enum {
+    FRAME_BYTES = TFRECORD_HEADER_BYTES + TFRECORD_FOOTER_BYTES,
+    RECORD_LIMIT = 256 << 20, /* bytes of a record that is held in memory to be looked at */
+};
 
 /* One shard: which file, and of which split. */
 struct shard {
@@ -27,13 +29,13 @@ struct records {
     int shard_count;
 };
 
-/* What is left of a shard to be read. */
+/* A shard that is being read. */
 struct reading {
     struct surveyor *surveyor;
     enum dataset_split split;
     const char *name;
-    const uint8_t *bytes;
-    size_t count;
+    struct shard_stream *stream;
+    uint64_t counted; /* bytes of the file, for the progress */
 };
 
 /* --- one record ----------------------------------------------------------------------------- */
@@ -80,140 +82,136 @@ static void visit_record(const struct reading *reading, const struct tfrecord *r
 
 /* --- one shard ------------------------------------------------------------------------------ */
 
+/* Whether a record of this length at `at`, where the stream's stretch begins, ends within the
+ * shard; if it is not too long for a picture, it is in memory then, and *bytes and *left are what
+ * is known from there on. */
+static int frame_is_whole(const struct reading *reading, uint64_t at, uint64_t length,
+                          const uint8_t **bytes, uint64_t *left, bool *whole, struct error *err)
+{
+    uint64_t end;
+    size_t count;
+    if (length <= RECORD_LIMIT) {
+        if (shard_stream_view(reading->stream, at, (size_t)length + FRAME_BYTES, bytes, &count,
+                              err) < 0)
+            return -1;
+        *left = count;
+    } else {
+        if (shard_stream_end(reading->stream, &end, err) < 0)
+            return -1;
+        *left = end - at;
+    }
+    *whole = *left >= FRAME_BYTES && length <= *left - FRAME_BYTES;
+    return 0;
+}
+
 /* Behind a damaged record: where the next header is whose sum fits and whose record lies in the
  * file. When the damaged one's own length is right, that is the record behind it. */
-static uint64_t find_next(const struct reading *reading, uint64_t damaged)
+static int find_next(const struct reading *reading, uint64_t damaged, uint64_t *out,
+                     struct error *err)
 {
-    uint64_t length, least = TFRECORD_HEADER_BYTES + TFRECORD_FOOTER_BYTES;
-    if (reading->count < least)
-        return reading->count;
-    for (uint64_t at = damaged; at <= reading->count - least; at++) {
-        if (tfrecord_length(reading->name, at, reading->bytes + at, &length, NULL) < 0 ||
-            length > reading->count - at - least)
-            continue;
-        if (at > damaged)
-            return at;
-        return at + length + least;
-    }
-    return reading->count;
-}
-
-static void visit_records(const struct reading *reading, bool packed, struct work_counts *counts)
-{
-    struct tfrecord record;
-    struct error err = {0};
-    uint64_t at = 0;
-    for (;;) {
-        uint64_t start = at;
-        int found =
-            tfrecord_next(reading->name, reading->bytes, reading->count, &at, &record, &err);
-        if (found == 0)
-            return;
-        if (found < 0) {
-            surveyor_add_problem(reading->surveyor, reading->name, (int64_t)start, err.message);
-            at = find_next(reading, start);
-        } else {
-            visit_record(reading, &record);
+    for (uint64_t at = damaged;; at++) {
+        const uint8_t *bytes;
+        size_t count;
+        uint64_t length, left;
+        bool whole;
+        if (shard_stream_view(reading->stream, at, FRAME_BYTES, &bytes, &count, err) < 0)
+            return -1;
+        if (count < FRAME_BYTES) {
+            *out = at + count;
+            return 0;
         }
-        work_count(counts, packed ? 0 : (int64_t)(at - start), at - start);
+        if (tfrecord_length(reading->name, at, bytes, &length, NULL) < 0)
+            continue;
+        if (frame_is_whole(reading, at, length, &bytes, &left, &whole, err) < 0)
+            return -1;
+        if (whole) {
+            *out = at > damaged ? at : at + length + FRAME_BYTES;
+            return 0;
+        }
     }
 }
 
-struct unpacked {
-    uint8_t *bytes;
-    size_t count, capacity;
-};
-
-/* The packed file, piece by piece. */
-struct packed {
+/* The record at `at`: 1, or 0 at the end, or -1 with what is wrong with it in `damage`; that it
+ * cannot be read is in `err`. */
+static int look_at_record(const struct reading *reading, uint64_t at, struct tfrecord *record,
+                          struct error *damage, struct error *err)
+{
     const uint8_t *bytes;
-    size_t count, given;
-};
-
-static int give_packed(void *context, const uint8_t **bytes, size_t *count, struct error *err)
-{
-    struct packed *packed = context;
-    size_t left = packed->count - packed->given;
-    (void)err;
-    *bytes = packed->bytes + packed->given;
-    *count = left < UNPACK_STEP ? left : UNPACK_STEP;
-    packed->given += *count;
-    return 0;
-}
-
-static int append(struct unpacked *unpacked, const uint8_t *bytes, size_t count, struct error *err)
-{
-    if (unpacked->count + count > UNPACK_LIMIT)
-        return error_set(err, ERROR_MEMORY, "it unpacks to more than %zu GiB; unpack it first",
-                         UNPACK_LIMIT >> 30);
-    if (unpacked->count + count > unpacked->capacity) {
-        size_t capacity = 2 * (unpacked->count + count);
-        uint8_t *larger = memory_resize(unpacked->bytes, capacity);
-        if (!larger)
-            return error_set(err, ERROR_MEMORY, "no memory to unpack it");
-        unpacked->bytes = larger;
-        unpacked->capacity = capacity;
-    }
-    memcpy(unpacked->bytes + unpacked->count, bytes, count);
-    unpacked->count += count;
-    return 0;
-}
-
-static int unpack_all(const char *name, struct packed *packed, struct unpacked *out,
-                      struct error *err)
-{
-    struct unpacker *unpacker;
-    const uint8_t *bytes;
-    size_t count = 1;
-    if (unpacker_create(name, give_packed, packed, &unpacker, err) < 0)
+    size_t count;
+    uint64_t length, left;
+    bool whole = false;
+    if (shard_stream_view(reading->stream, at, TFRECORD_HEADER_BYTES, &bytes, &count, err) < 0)
         return -1;
-    int status = 0;
-    while (status == 0 && count > 0) {
-        status = unpacker_next(unpacker, &bytes, &count, err);
-        if (status == 0 && count > 0)
-            status = append(out, bytes, count, err);
+    left = count;
+    if (count >= TFRECORD_HEADER_BYTES &&
+        tfrecord_length(reading->name, at, bytes, &length, NULL) == 0 &&
+        frame_is_whole(reading, at, length, &bytes, &left, &whole, err) < 0)
+        return -1;
+    if (whole && length > RECORD_LIMIT)
+        return error_set(damage, ERROR_FORMAT,
+                         "%s: the record at offset %" PRIu64 " has %" PRIu64
+                         " bytes; a picture has at most %d",
+                         reading->name, at, length, RECORD_LIMIT);
+    return tfrecord_first(reading->name, at, bytes, left, record, damage);
+}
+
+static void count_progress(struct reading *reading, uint64_t plain_bytes,
+                           struct work_counts *counts)
+{
+    uint64_t taken = shard_stream_taken(reading->stream);
+    work_count(counts, (int64_t)(taken - reading->counted), plain_bytes);
+    reading->counted = taken;
+}
+
+static int visit_records(struct reading *reading, struct work_counts *counts, struct error *err)
+{
+    for (uint64_t at = 0, next;; at = next) {
+        struct tfrecord record;
+        struct error damage = {0};
+        int found = look_at_record(reading, at, &record, &damage, err);
+        if (found == 0)
+            return 0;
+        if (found < 0 && !damage.code)
+            return -1;
+        if (found > 0) {
+            next = at + record.bytes + FRAME_BYTES;
+            visit_record(reading, &record);
+        } else {
+            surveyor_add_problem(reading->surveyor, reading->name, (int64_t)at, damage.message);
+            if (find_next(reading, at, &next, err) < 0)
+                return -1;
+        }
+        count_progress(reading, next - at, counts);
     }
-    unpacker_destroy(unpacker);
+}
+
+static int visit_stream(struct reading *reading, struct work_counts *counts, struct error *err)
+{
+    int status = visit_records(reading, counts, err);
+    const char *damage = shard_stream_damage(reading->stream);
+    if (damage)
+        surveyor_add_problem(reading->surveyor, reading->name,
+                             (int64_t)shard_stream_taken(reading->stream), damage);
+    shard_stream_close(reading->stream);
     return status;
 }
 
-/* As much as can be unpacked, which on damage is less than all: then a problem is noted, and the
- * records in front of it are still looked at. */
-static void unpack(struct surveyor *surveyor, const char *name, const uint8_t *bytes, size_t count,
-                   struct unpacked *out)
-{
-    struct packed packed = {bytes, count, 0};
-    struct error failure = {0};
-    if (unpack_all(name, &packed, out, &failure) < 0)
-        surveyor_add_problem(surveyor, name, (int64_t)packed.given, failure.message);
-}
-
+/* A shard that cannot be read is a problem like any other; only a stop ends the survey. */
 static int visit_shard(void *context, int64_t job, struct work_counts *counts, struct error *err)
 {
     const struct records *records = context;
     const struct shard *shard = &records->shards[job];
-    const struct storage_file *files;
     char name[PATH_MAX];
-    struct reading reading = {records->surveyor, shard->split, name, NULL, 0};
-    struct unpacked unpacked = {0};
-    (void)err;
-    storage_files(records->storage, &files);
-    reading.count = files[shard->file].bytes;
-    storage_describe(records->storage, shard->file, name, sizeof name);
+    struct reading reading = {.surveyor = records->surveyor, .split = shard->split, .name = name};
     struct error failure = {0};
-    if (storage_map(records->storage, shard->file, &reading.bytes, &failure) < 0) {
+    storage_describe(records->storage, shard->file, name, sizeof name);
+    int status = shard_stream_open(records->storage, shard->file, name, &reading.stream, &failure);
+    if (status == 0)
+        status = visit_stream(&reading, counts, &failure);
+    if (status < 0 && failure.code == ERROR_CANCELLED)
+        return error_set(err, failure.code, "%s", failure.message);
+    if (status < 0)
         surveyor_add_problem(records->surveyor, name, -1, failure.message);
-        return 0;
-    }
-    bool packed = tfrecord_packing_of(reading.bytes, reading.count) != TFRECORD_PLAIN;
-    if (packed) {
-        unpack(records->surveyor, name, reading.bytes, reading.count, &unpacked);
-        reading.bytes = unpacked.bytes;
-        reading.count = unpacked.count;
-    }
-    visit_records(&reading, packed, counts);
-    memory_free(unpacked.bytes);
-    work_count(counts, packed ? (int64_t)files[shard->file].bytes : 0, 0);
     return 0;
 }
 
@@ -285,7 +283,7 @@ int survey_records(struct surveyor *surveyor, struct error *err)
 {
     struct records records = {.surveyor = surveyor};
     int64_t bytes = 0;
-    if (storage_open(surveyor->path, &records.storage, err) < 0)
+    if (storage_open(surveyor->path, surveyor->work->stop, &records.storage, err) < 0)
         return -1;
     int status = find_shards(&records, &bytes, err);
     if (status == 0)

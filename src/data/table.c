@@ -24,7 +24,8 @@ struct dataset {
     struct arena *arena;
     struct row_parser parser;
     enum dataset_split split;
-    bool cached;
+    bool cached, keep_bad;
+    const atomic_int *stop;
     /* The rows come from one of these. */
     struct row_text text;
     struct row_index *index;
@@ -82,7 +83,8 @@ static int allocate_statistics(struct dataset *table, struct error *err)
 static int check_labels(const struct dataset *table, const struct row_text *text,
                         const struct row_statistics *statistics, struct error *err)
 {
-    if (table->description.label_value_count == 0 || statistics->positive_rows > 0)
+    if (table->description.label_value_count == 0 || statistics->positive_rows > 0 ||
+        statistics->bad_rows > 0)
         return 0;
     return error_set(err, ERROR_FORMAT,
                      "%s: none of its %" PRId64 " rows has the label '%.60s'; every example would "
@@ -95,8 +97,9 @@ static int open_split(struct dataset *table, enum dataset_split split, struct ro
                       struct row_index **index, struct row_cache **cache, struct error *err)
 {
     struct row_statistics *statistics = &table->statistics[split];
-    if (row_text_find(&table->description, split, text, err) < 0)
+    if (row_text_find(&table->description, split, table->stop, text, err) < 0)
         return -1;
+    text->keep_bad = table->keep_bad;
     if (table->cached && row_cache_open(&table->parser, split, text, statistics, cache, err) < 0)
         return -1;
     if (!*cache && (row_text_open(&table->parser, split, text, err) < 0 ||
@@ -131,6 +134,8 @@ static int open_rows(struct dataset *table, const struct dataset_request *reques
         return error_set(err, ERROR_MEMORY, "no memory for the table");
     table->split = request->split;
     table->cached = request->cache;
+    table->keep_bad = request->keep_bad;
+    table->stop = request->stop;
     if (row_parser_init(&table->description, table->arena, &table->parser, err) < 0 ||
         allocate_statistics(table, err) < 0 ||
         open_split(table, table->split, &table->text, &table->index, &table->cache, err) < 0)
@@ -183,6 +188,17 @@ int table_fields(const struct dataset *table, const struct dataset_field **out)
 {
     *out = table->fields;
     return table->field_count;
+}
+
+struct dataset_place table_locate(const struct dataset *table, int64_t index)
+{
+    struct dataset_place place = {.file = table->text.name, .offset = -1};
+    if (table->cache) /* of rows that were good */
+        return place;
+    const char *at = row_index_find(table->index, row_index_locate(table->index, index));
+    place.line = row_text_line(&table->text, at);
+    place.offset = at - table->text.start;
+    return place;
 }
 
 /* Where a row of the batch goes; NULL for a field the table does not have. */

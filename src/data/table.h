@@ -43,8 +43,9 @@ struct table_description {
 };
 
 /* Reads the column file `path`, or `path`/columns.txt when `path` does not end in .columns or .txt.
- * Fails with file, line and what was expected. Release with table_description_release. */
-int table_describe(const char *path, struct table_description *out, struct error *err);
+ * Fails with file, line and what was expected; `stop` as in storage_open. Release with table_description_release. */
+int table_describe(const char *path, const atomic_int *stop, struct table_description *out,
+                   struct error *err);
 void table_description_release(struct table_description *description); /* accepts a zeroed one */
 
 /* The same for a text in memory; relative file names get `directory` in front. */
@@ -71,6 +72,7 @@ int table_read(struct dataset *table, int64_t index, uint64_t random, struct ten
                struct error *err);
 int table_read_rows(struct dataset *table, const int64_t *indices, int count, struct tensor *batch,
                     int first_row, struct error *err);
+struct dataset_place table_locate(const struct dataset *table, int64_t index);
 /* Over both splits: the other one's file is walked through at the first call. */
 int table_statistics(struct dataset *table, int field, struct column_statistics *out,
                      struct error *err);

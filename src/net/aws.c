@@ -274,6 +274,8 @@ static int ask_sts(struct aws_identity *identity, const char *body, size_t bytes
             usleep(100000u << attempt);
         if (http_perform(identity->client, &request, reply, err) < 0)
             return -1;
+        if (reply->outcome == HTTP_STOPPED)
+            return error_set(err, ERROR_CANCELLED, "stopped");
         if (reply->outcome == HTTP_REPLIED && reply->status < 500 && reply->status != 429)
             break;
     }

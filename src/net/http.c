@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/stop.h"
 #include "net/libraries.h"
 
 /* An easy handle keeps its connections, so a thread that takes one from the stack finds the last
@@ -212,7 +213,7 @@ static int on_progress(void *context, curl_off_t total_in, curl_off_t in, curl_o
         transfer->moved_at = now;
     }
     transfer->stalled |= now - transfer->moved_at > transfer->stall_seconds;
-    return transfer->stalled || (transfer->stop && atomic_load(transfer->stop));
+    return transfer->stalled || stop_wanted(transfer->stop);
 }
 
 static void set_method(struct transfer *transfer)
@@ -334,7 +335,7 @@ static void perform(struct http_client *client, CURL *curl, struct curl_slist *h
                                 .curl = curl,
                                 .request = request,
                                 .reply = reply,
-                                .stop = client->settings.stop,
+                                .stop = request->despite_stop ? NULL : client->settings.stop,
                                 .stall_seconds = client->settings.stall_seconds,
                                 .moved_at = clock_seconds()};
     set_limits(curl, client);

@@ -42,6 +42,7 @@ struct http_request {
     /* Where the body of a 2xx reply goes; NULL: into reply->body, as that of any other does. */
     void *into;
     size_t into_bytes; /* a longer body ends the transfer: HTTP_TOO_LONG */
+    bool despite_stop; /* cleaning up is done all the same */
 };
 
 enum http_outcome {

@@ -166,6 +166,7 @@ int s3_open(const char *bucket, const struct s3_settings *settings, struct s3 **
     snprintf(s3->bucket, sizeof s3->bucket, "%s", bucket);
     struct http_settings http = {.connect_seconds = settings->connect_seconds,
                                  .stall_seconds = settings->stall_seconds,
+                                 .stop = settings->stop,
                                  .ca_bundle = variable("AWS_CA_BUNDLE")};
     if (http_client_create(&http, &s3->client, err) < 0 ||
         aws_identity_create(s3->client, &s3->identity, err) < 0) {

@@ -1,10 +1,11 @@
 /* A bucket of an S3 server: list, ranged reads, uploads. Each call tries again, with a growing and
  * scattered wait, what may pass by itself (5xx, 429, SlowDown, timeouts, resets, bodies that end
  * early), bounded in number and time; what will not (403, 404) fails at once. Messages never hold
- * a secret. */
+ * a secret. A stop ends every wait and transfer, within a second, with ERROR_CANCELLED. */
 #ifndef NET_S3_H
 #define NET_S3_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -29,6 +30,8 @@ struct s3_settings {
     double connect_seconds, stall_seconds;
     int64_t list_limit; /* objects */
     size_t part_bytes;  /* of a multipart upload */
+    /* NULL, or nonzero when everything is to end; borrowed. Not from the environment. */
+    const atomic_int *stop;
 };
 
 /* What the environment says: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or S3_ENDPOINT (a host:port,

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/stop.h"
 #include "net/sha256.h"
 #include "net/xml.h"
 
@@ -85,6 +86,7 @@ static int send_once(struct s3 *s3, struct attempts *state, const struct aws_cre
         .signature = who->anonymous ? NULL : &signature,
         .into = request->into ? (char *)request->into + state->got : NULL,
         .into_bytes = request->into_bytes - state->got,
+        .despite_stop = request->cleans_up,
     };
     int status = http_perform(s3->client, &http, reply, err);
     for (int i = 0; i < HEADER_TEXTS; i++) {
@@ -176,14 +178,6 @@ static double wait_before(const struct s3 *s3, int attempt, double asked)
     if (asked > wait)
         wait = asked;
     return wait < LONGEST_WAIT ? wait : LONGEST_WAIT;
-}
-
-static void pause_for(double seconds)
-{
-    struct timespec left = {.tv_sec = (time_t)seconds};
-    left.tv_nsec = (long)((seconds - (double)left.tv_sec) * 1e9);
-    while (nanosleep(&left, &left) < 0)
-        ;
 }
 
 /* ---- what a user is told ---- */
@@ -301,7 +295,8 @@ static int try_and_try(struct s3 *s3, struct attempts *state, struct http_reply 
     double start = clock_seconds();
     bool refresh = false;
     for (int attempt = 1;; attempt++) {
-        if (aws_credentials_get(s3->identity, refresh, &who, err) < 0)
+        if ((!state->request->cleans_up && stop_check(s3->settings.stop, err) < 0) ||
+            aws_credentials_get(s3->identity, refresh, &who, err) < 0)
             return -1;
         int sent = send_once(s3, state, &who, reply, err);
         explicit_bzero(&who, sizeof who);
@@ -310,14 +305,16 @@ static int try_and_try(struct s3 *s3, struct attempts *state, struct http_reply 
         enum verdict verdict = judge(state, reply);
         if (verdict == DONE)
             return 0;
+        if (reply->outcome == HTTP_STOPPED)
+            return stop_check(s3->settings.stop, err);
         double wait = wait_before(s3, attempt, reply->retry_after);
         bool late = clock_seconds() - start + wait > s3->settings.retry_total;
         if (verdict == HOPELESS || attempt >= s3->settings.attempts || late)
             return tell(s3, state, reply, attempt, err);
         refresh = verdict == AGAIN_WITH_NEW_CREDENTIALS;
         state->refreshed |= refresh;
-        if (!refresh)
-            pause_for(wait);
+        if (!refresh && stop_wait(s3->settings.stop, wait, err) < 0)
+            return -1;
     }
 }
 

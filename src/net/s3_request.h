@@ -28,6 +28,7 @@ struct s3_request {
     uint64_t offset;
     const char *etag;  /* of a ranged read: the reply must have it; "" or NULL: any */
     bool missing_fine; /* status 404 is an answer */
+    bool cleans_up;    /* done once and all the same when a stop is wanted */
 };
 
 /* `reply` is the caller's; 0 when the status is 2xx (or 404, where that is fine). */

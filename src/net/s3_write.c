@@ -97,8 +97,11 @@ static void abandon_upload(struct upload *upload)
 {
     char query[MAX_UPLOAD_ID + 16];
     snprintf(query, sizeof query, "uploadId=%s", upload->id);
-    struct s3_request request = {
-        .method = "DELETE", .key = upload->key, .query = query, .missing_fine = true};
+    struct s3_request request = {.method = "DELETE",
+                                 .key = upload->key,
+                                 .query = query,
+                                 .missing_fine = true,
+                                 .cleans_up = true};
     s3_perform(upload->s3, &request, &upload->reply, NULL);
 }
 

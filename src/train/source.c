@@ -48,7 +48,8 @@ int source_open(struct source *source, const struct graph *graph, const char *sp
                                       .examples = options->examples,
                                       .seed = options->seed,
                                       .classes = options->classes,
-                                      .cache = options->cache};
+                                      .cache = options->cache,
+                                      .stop = options->stop};
     struct source opened = {0};
     if (dataset_find(spec, &opened.kind, &request.path, err) < 0)
         return -1;

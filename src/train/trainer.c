@@ -255,6 +255,18 @@ static bool abandon(struct run *run, int peers)
     return run->abandoned;
 }
 
+/* The signal that ends the run ends what waits for data, too. */
+static int next_batch(struct run *run, struct error *err)
+{
+    struct error failure = {0};
+    if (feed_next(&run->feed, &failure) == 0)
+        return 0;
+    run->abandoned = failure.code == ERROR_CANCELLED && stopping(run->inputs->stop_signal);
+    return run->abandoned ? 0
+                          : error_set(err, failure.code, "step %" PRId64 ": %s", run->step + 1,
+                                      failure.message);
+}
+
 static int step(struct run *run, struct error *err)
 {
     const struct trainer_inputs *inputs = run->inputs;
@@ -263,8 +275,10 @@ static int step(struct run *run, struct error *err)
     int peers = inputs->comm ? comm_size(inputs->comm) : 1;
 
     double start = clock_seconds();
-    if (feed_next(feed, err) < 0)
-        return error_wrap(err, "step %" PRId64, run->step + 1);
+    if (next_batch(run, err) < 0)
+        return -1;
+    if (run->abandoned)
+        return 0;
     double fed = clock_seconds();
     plan_set_random(inputs->plan, inputs->seed, (uint64_t)run->step);
     feed_forward(feed);

@@ -106,24 +106,31 @@ int tfrecord_check(const char *name, uint64_t offset, const uint8_t *record, siz
     return check_data(name, offset, record, length, out, err);
 }
 
+int tfrecord_first(const char *name, uint64_t offset, const uint8_t *bytes, uint64_t count,
+                   struct tfrecord *out, struct error *err)
+{
+    uint64_t length;
+    if (count == 0)
+        return 0;
+    if (count < TFRECORD_HEADER_BYTES)
+        return cut_in_header(name, offset + count, offset, err);
+    if (tfrecord_length(name, offset, bytes, &length, err) < 0)
+        return -1;
+    uint64_t left = count - TFRECORD_HEADER_BYTES;
+    if (left < TFRECORD_FOOTER_BYTES || length > left - TFRECORD_FOOTER_BYTES)
+        return cut_in_record(name, offset + count, length, offset, err);
+    return check_data(name, offset, bytes, length, out, err) < 0 ? -1 : 1;
+}
+
 int tfrecord_next(const char *name, const uint8_t *file, size_t count, uint64_t *offset,
                   struct tfrecord *out, struct error *err)
 {
-    uint64_t start = *offset, length;
-    if (start == count)
-        return 0;
-    uint64_t left = start < count ? count - start : 0;
-    if (left < TFRECORD_HEADER_BYTES)
-        return cut_in_header(name, count, start, err);
-    if (tfrecord_length(name, start, file + start, &length, err) < 0)
-        return -1;
-    left -= TFRECORD_HEADER_BYTES;
-    if (left < TFRECORD_FOOTER_BYTES || length > left - TFRECORD_FOOTER_BYTES)
-        return cut_in_record(name, count, length, start, err);
-    if (check_data(name, start, file + start, length, out, err) < 0)
-        return -1;
-    *offset = start + TFRECORD_HEADER_BYTES + length + TFRECORD_FOOTER_BYTES;
-    return 1;
+    uint64_t start = *offset;
+    int found =
+        tfrecord_first(name, start, file + start, start < count ? count - start : 0, out, err);
+    if (found > 0)
+        *offset = start + TFRECORD_HEADER_BYTES + out->bytes + TFRECORD_FOOTER_BYTES;
+    return found;
 }
 
 /* What tfrecord_scan takes bytes from. */

@@ -28,6 +28,11 @@ struct tfrecord {
  * Returns 1, 0 at the end of the file, -1 with file name, record's offset and what is wrong. */
 int tfrecord_next(const char *name, const uint8_t *file, size_t count, uint64_t *offset,
                   struct tfrecord *out, struct error *err);
+/* The same for the record at the start of `bytes`, which came from `offset` and of which `count` are
+ * left in the file. Not all of them need be in memory: only the header, and when the record ends
+ * within `count`, the record. */
+int tfrecord_first(const char *name, uint64_t offset, const uint8_t *bytes, uint64_t count,
+                   struct tfrecord *out, struct error *err);
 /* The same for a record that stands alone in `bytes` bytes, header and footer included, and came
  * from `offset`. */
 int tfrecord_check(const char *name, uint64_t offset, const uint8_t *record, size_t bytes,

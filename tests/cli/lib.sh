@@ -23,6 +23,33 @@ run() {
         fail "lockstep $*: exit status $status, expected $expected: $(head -c 300 "$work/err")"
 }
 
+# catches PID: whether the process has a handler for SIGINT.
+catches() {
+    mask=$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null)
+    [ $((0x${mask:-2} & 2)) -ne 0 ]
+}
+
+# interrupt STATUS SECONDS WORDS...: runs the program, sends it Ctrl-C so long after it began to
+# listen, and wants it to end with this status within ten seconds.
+interrupt() {
+    expected=$1 after=$2
+    shift 2
+    "$LOCKSTEP" "$@" >"$work/out" 2>"$work/err" </dev/null &
+    child=$!
+    until catches "$child"; do
+        sleep 0.05
+    done
+    sleep "$after"
+    kill -INT "$child"
+    sent=$(date +%s)
+    wait "$child"
+    status=$?
+    seconds=$(($(date +%s) - sent))
+    [ "$status" -eq "$expected" ] ||
+        fail "lockstep $*: exit status $status, expected $expected: $(head -c 300 "$work/err")"
+    [ "$seconds" -le 10 ] || fail "lockstep $*: went on for $seconds s after Ctrl-C"
+}
+
 # says out|err TEXT: the last run's output is exactly this line.
 says() {
     [ "$(cat "$work/$1")" = "$2" ] || fail "std$1 is '$(cat "$work/$1")', expected '$2'"

@@ -25,6 +25,23 @@ run 2 data make mnist "$work/m" --classes 3
 run 0 data make mnist "$work/digits" --examples 60 --eval-examples 20
 run 0 data make criteo "$work/clicks" --examples 500 --eval-examples 100
 
+# A file that is named is opened, whatever lies around it: here a tree that no path reaches.
+python3 - "$work/clicks" <<'PYTHON'
+import os, sys
+os.chdir(sys.argv[1])
+for _ in range(20):
+    os.mkdir("x" * 250)
+    os.chdir("x" * 250)
+PYTHON
+printf 'file train train.csv\nlabel clicked\n' >"$work/clicks/a.columns"
+for i in $(seq 39); do
+    [ "$i" -le 13 ] && kind=numeric || kind=categorical
+    echo "column c$i $kind" >>"$work/clicks/a.columns"
+done
+for data in "criteo:$work/clicks" "table:$work/clicks/a.columns"; do
+    run 0 train wide_deep --data "$data" --steps 1 --batch-size 8 --eval-data none
+done
+
 # ---- look
 run 0 data inspect "imagenet:$set" --sheet "$work/sheet.png" --samples 5 --json "$work/found.json"
 mentions out "training: 24 examples"
@@ -65,6 +82,54 @@ mentions out "$second"
 mentions out "30 examples are fine, 2 damaged"
 equals "offsets" "$(value "$work/verify.json" '[p["offset"] for p in j["problems"]]')" \
     "[$first, $second]"
+
+# ---- bad rows of a text, all of them
+mkdir "$work/dented"
+cp "$work"/clicks/*.csv "$work/dented"
+sed -i -e '7s/,/;/' -e '300s/^[01]/2/' -e '500s/$/,more/' "$work/dented/train.csv"
+run 1 data verify "criteo:$work/dented" --json "$work/verify.json"
+for line in 7 300 500; do
+    mentions out "$work/dented/train.csv: line $line: "
+done
+mentions out "597 examples are fine, 3 damaged"
+equals "lines" "$(value "$work/verify.json" '[p["line"] for p in j["problems"]]')" "[7, 300, 500]"
+run 1 train wide_deep --data "criteo:$work/dented" --steps 1 --eval-data none
+mentions err "line 7: "
+
+# ---- Ctrl-C in the middle of a packed shard: a small file of many members that unpacks to 17 GB
+mkdir "$work/endless"
+python3 - "$work/endless/train-00000-of-00001" <<'PYTHON'
+import gzip, sys
+record = (1 << 20).to_bytes(8, "little")  # its sum does not fit: every byte is a place to look at
+member = gzip.compress((record + bytes((1 << 20) + 8)) * 16, 1)
+open(sys.argv[1], "wb").write(member * 1000)
+PYTHON
+for part in verify inspect; do
+    interrupt 130 0.5 data $part "imagenet:$work/endless"
+done
+
+# ---- and while a training unpacks shards: nothing is left behind
+mkdir "$work/packed"
+python3 - "$work/packed/train-00000-of-00001" <<'PYTHON'
+import gzip, struct, sys
+table = []
+for i in range(256):
+    for _ in range(8):
+        i = i >> 1 ^ (0x82f63b78 if i & 1 else 0)
+    table.append(i)
+def masked(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc = crc >> 8 ^ table[crc & 255 ^ byte]
+    crc ^= 0xffffffff
+    return struct.pack("<I", (crc >> 15 | crc << 17) + 0xa282ead8 & 0xffffffff)
+length, data = struct.pack("<Q", 1 << 18), bytes(1 << 18)
+record = length + masked(length) + data + masked(data)
+open(sys.argv[1], "wb").write(gzip.compress(record * 64, 1) * 1000)
+PYTHON
+interrupt 130 0.5 train resnet50 --data "imagenet:$work/packed" --eval-data none --steps 1
+left=$(find "$work/packed/.lockstep" -type f 2>/dev/null)
+[ -z "$left" ] || fail "left behind: $left"
 
 # ---- folders to shards, twice, and with other settings
 python3 - "$set" "$work/folders" <<'PYTHON'
@@ -120,10 +185,14 @@ run 1 data convert "$work/folders" "$work/y"
 mentions err "n00000001/text.jpg"
 rm "$work/folders/train/n00000001/text.jpg"
 
-# ---- and a network learns from all of them
+# ---- and a network learns from all of them; what a killed run left is removed
+mkdir -p "$work/small/.lockstep"
+abandoned=$work/small/.lockstep/train-00000-of-00001.unpacked.0123456789abcdef.part
+: >"$abandoned"
 for data in "imagenet:$work/shards" "images:$work/folders" "imagenet:$work/small"; do
     run 0 train resnet50 --data "$data" --classes 3 --image-size 32 --batch-size 4 --steps 2
 done
+[ ! -e "$abandoned" ] || fail "$abandoned is still there"
 run 2 train resnet50 --data "images:$work/folders/train" --classes 3 --image-size 32 --batch-size 4
 mentions err "no part of its own for evaluation"
 run 0 train resnet50 --data "images:$work/folders/train" --classes 3 --image-size 32 \

@@ -30,6 +30,16 @@ cmp -s "$work/far/weights.safetensors" "$work/near/weights.safetensors" ||
 # None is replaced without --force, wherever it lies.
 run 2 data make mnist s3://plain/mnist --examples 640 --eval-examples 100
 
+# Looked at piece by piece: it need not fit into the cache.
+run 0 data make imagenet s3://plain/drawn --examples 24 --eval-examples 8 --image-size 64 \
+    --json "$work/made.json"
+run 0 data make imagenet "$work/drawn" --examples 24 --eval-examples 8 --image-size 64
+bytes=$(cat "$work"/drawn/*-of-* | wc -c)
+grep -q "\"bytes\": $bytes[,}]*$" "$work/made.json" ||
+    fail "not $bytes bytes written: $(cat "$work/made.json")"
+LOCKSTEP_CACHE_BYTES=8K run 0 data verify imagenet:s3://plain/drawn
+mentions out "32 examples are fine, 0 damaged"
+
 run 1 $train --data mnist:s3://plain/nothing
 mentions err "there is nothing with this prefix"
 run 1 $train --data mnist:s3://nowhere/mnist
@@ -41,6 +51,13 @@ mentions err "the secret key is wrong"
 grep -q mistaken "$work/err" && fail "the message holds the secret"
 AWS_ENDPOINT_URL_S3=http://127.0.0.1:1 run 1 $train --data mnist:s3://plain/mnist
 mentions err "(after 2 attempts)"
+
+# Ctrl-C does not wait for a server that keeps one waiting.
+for command in "$train --data mnist:s3://plain/mnist" "data verify imagenet:s3://plain/drawn" \
+    "data make mnist s3://plain/more"; do
+    AWS_ENDPOINT_URL_S3=http://127.0.0.1:1 AWS_MAX_ATTEMPTS=8 LOCKSTEP_S3_RETRY_SECONDS=20 \
+        interrupt 130 0.5 $command
+done
 
 # No checkpoints there, with the reason, before anything is computed.
 run 2 $train --data digits --output-dir s3://plain/out

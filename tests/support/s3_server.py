@@ -297,6 +297,12 @@ def stall(self, data, part, status, headers):
     self.close_connection = True
 
 
+def hang(self, data, part, status, headers):
+    self.reply(status, part[:1000], headers, length=len(part))
+    time.sleep(60)
+    self.close_connection = True
+
+
 def truncate(self, data, part, status, headers):
     self.reply(status, part[:len(part) // 2 + 1], headers, length=len(part))
     self.connection.shutdown(socket.SHUT_RDWR)
@@ -328,6 +334,7 @@ FAULTS = {
     "404": with_status(404, "NoSuchKey"),
     "stall-once": first(1)(stall),
     "stall": stall,
+    "hang": hang,
     "truncate": truncate,
     "truncate-twice": first(2)(truncate),
     "reset-once": first(1)(break_off),

@@ -38,17 +38,16 @@ static const char *find_file(const char *directory, const struct storage *storag
     return NULL;
 }
 
-static int find_files(const char *directory, struct table_description *description,
-                      struct error *err)
+static int find_files(const char *directory, const atomic_int *stop,
+                      struct table_description *description, struct error *err)
 {
-    static const char *const train[] = {"train.csv", "train.txt"};
-    static const char *const evaluate[] = {"eval.csv", "eval.txt"};
+    static const char *const names[] = {"train.csv", "train.txt", "eval.csv", "eval.txt"};
     struct storage *storage;
-    if (storage_open(directory, &storage, err) < 0)
+    if (storage_open_files(directory, names, 4, stop, &storage, err) < 0)
         return -1;
-    description->files[SPLIT_TRAIN] = find_file(directory, storage, train, description->arena);
+    description->files[SPLIT_TRAIN] = find_file(directory, storage, names, description->arena);
     description->files[SPLIT_EVALUATE] =
-        find_file(directory, storage, evaluate, description->arena);
+        find_file(directory, storage, names + 2, description->arena);
     storage_close(storage);
     return 0;
 }
@@ -70,7 +69,7 @@ static int criteo_open(const struct dataset_request *request, struct dataset **o
         table_description_release(&description);
         return error_set(err, ERROR_MEMORY, "no memory for the columns");
     }
-    if (find_files(request->path, &description, err) < 0) {
+    if (find_files(request->path, request->stop, &description, err) < 0) {
         table_description_release(&description);
         return -1;
     }
@@ -91,6 +90,7 @@ const struct dataset_kind dataset_criteo = {
     .read = table_read,
     .read_rows = table_read_rows,
     .statistics = table_statistics,
+    .locate = table_locate,
     .close = table_close,
     .caches = true,
 };

@@ -65,7 +65,7 @@ static int fill(struct dataset *dataset, const struct dataset_request *request, 
     if (find_size(request, &dataset->size, err) < 0 ||
         pictures_create(&dataset->pictures, err) < 0 ||
         shards_open(request->path, dataset->train ? "train" : "validation", threads_available(),
-                    &dataset->shards, err) < 0)
+                    request->stop, &dataset->shards, err) < 0)
         return -1;
     dataset->count = shards_count(dataset->shards);
     if (request->examples > 0 && request->examples < dataset->count)

@@ -82,7 +82,7 @@ static void choose_split(struct dataset *dataset, const struct dataset_request *
 static int open_all(struct dataset *dataset, const struct dataset_request *request,
                     struct error *err)
 {
-    if (gather_folders(request->path, &dataset->gathering, err) < 0 ||
+    if (gather_folders(request->path, request->stop, &dataset->gathering, err) < 0 ||
         pictures_create(&dataset->pictures, err) < 0)
         return -1;
     choose_split(dataset, request);

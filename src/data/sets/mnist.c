@@ -98,8 +98,14 @@ static int read_files(struct dataset *dataset, struct storage *storage,
 static int read_directory(struct dataset *dataset, const struct dataset_request *request,
                           struct error *err)
 {
+    static const char *const names[2][4] = {
+        {"train-images-idx3-ubyte", "train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte",
+         "train-labels-idx1-ubyte.gz"},
+        {"t10k-images-idx3-ubyte", "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte",
+         "t10k-labels-idx1-ubyte.gz"}};
     struct storage *storage;
-    if (storage_open(request->path, &storage, err) < 0)
+    if (storage_open_files(request->path, names[request->split], 4, request->stop, &storage, err) <
+        0)
         return -1;
     int status = read_files(dataset, storage, request, err);
     storage_close(storage);

@@ -12,7 +12,7 @@ static int open_table(const struct dataset_request *request, struct dataset **ou
                          "table needs a column file, or a directory with columns.txt: --data "
                          "table:PATH");
     struct table_description description;
-    if (table_describe(request->path, &description, err) < 0)
+    if (table_describe(request->path, request->stop, &description, err) < 0)
         return -1;
     return table_open(request, &description, out, err);
 }
@@ -26,6 +26,7 @@ const struct dataset_kind dataset_table = {
     .read = table_read,
     .read_rows = table_read_rows,
     .statistics = table_statistics,
+    .locate = table_locate,
     .close = table_close,
     .caches = true,
 };

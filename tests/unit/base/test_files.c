@@ -94,3 +94,25 @@ TEST(files, directories_are_made_with_all_above_them)
     ASSERT_FAILS(directory_make(file, &err), err, ERROR_IO, "is not a directory");
     ASSERT_FAILS(directory_make("", &err), err, ERROR_IO, "No such file");
 }
+
+TEST(files, a_sweep_takes_abandoned_drafts_and_nothing_else)
+{
+    static const char *const stay[] = {"sweep/data.part", "sweep/x.0123456789abcde.part",
+                                       "sweep/x.0123456789abcdeg.part",
+                                       "sweep/x.0123456789abcdef.part.old"};
+    struct error err = {0};
+    struct file_draft draft;
+    ASSERT_OK(directory_make(test_path("sweep"), &err), err);
+    for (int i = 0; i < 4; i++)
+        test_file(stay[i], "x", 1);
+    const char *abandoned = test_file("sweep/x.unpacked.0123456789abcdef.part", "x", 1);
+    ASSERT_OK(file_draft_begin(test_path("sweep/x.unpacked"), &draft, &err), err);
+    ASSERT_OK(file_draft_write(&draft, "whole", 5, &err), err);
+    file_drafts_sweep(test_path("sweep"));
+    ASSERT_TRUE(access(abandoned, F_OK) < 0);
+    for (int i = 0; i < 4; i++)
+        ASSERT_TRUE(access(test_path("%s", stay[i]), F_OK) == 0);
+    ASSERT_OK(file_draft_finish(&draft, &err), err); /* it was still there */
+    ASSERT_TRUE(access(test_path("sweep/x.unpacked"), F_OK) == 0);
+    file_drafts_sweep(test_path("nowhere"));
+}

@@ -248,7 +248,7 @@ static int read_idx_file(const char *name, const void *bytes, size_t count, stru
     struct storage *storage;
     struct idx idx;
     test_file(name, bytes, count);
-    ASSERT_OK(storage_open(test_directory(), &storage, err), *err);
+    ASSERT_OK(storage_open(test_directory(), NULL, &storage, err), *err);
     int status = idx_read(storage, storage_find(storage, name), &idx, err);
     storage_close(storage);
     return status;

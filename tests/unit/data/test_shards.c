@@ -1,5 +1,7 @@
 #include "data/shards.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -20,7 +22,7 @@ static struct shards *open_shards(const char *directory)
 {
     struct shards *shards;
     struct error err = {0};
-    ASSERT_OK(shards_open(test_path("%s", directory), "train", 3, &shards, &err), err);
+    ASSERT_OK(shards_open(test_path("%s", directory), "train", 3, NULL, &shards, &err), err);
     return shards;
 }
 
@@ -86,8 +88,8 @@ static void expect_failure(const char *directory, enum error_code code, const ch
 {
     struct shards *shards;
     struct error err;
-    ASSERT_FAILS(shards_open(test_path("%s", directory), "train", 2, &shards, &err), err, code,
-                 part);
+    ASSERT_FAILS(shards_open(test_path("%s", directory), "train", 2, NULL, &shards, &err), err,
+                 code, part);
 }
 
 TEST(shards, numbers_from_0_or_1_packed_or_not_in_the_directory_or_its_folder)
@@ -124,7 +126,7 @@ TEST(shards, what_lies_far_away_is_read_piece_by_piece_and_not_mapped)
         struct shards *shards;
         struct shard_record one, two;
         struct error err = {0};
-        ASSERT_OK(storage_open(test_path("far"), &storage, &err), err);
+        ASSERT_OK(storage_open(test_path("far"), NULL, &storage, &err), err);
         storage->kind = &far;
         ASSERT_OK(shards_open_storage(storage, "train", 2, &shards, &err), err);
         expect_all(shards, 4);
@@ -140,6 +142,57 @@ TEST(shards, what_lies_far_away_is_read_piece_by_piece_and_not_mapped)
     }
     ASSERT_TRUE(access(test_path("far/.lockstep"), F_OK) != 0);
     unsetenv("XDG_CACHE_HOME");
+}
+
+static int far_open(const char *directory, struct shards **out, struct error *err)
+{
+    static struct storage_kind far;
+    struct storage *storage;
+    far = storage_kind_local;
+    far.local = false;
+    far.map = cannot_map;
+    if (storage_open(test_path("%s", directory), NULL, &storage, err) < 0)
+        return -1;
+    storage->kind = &far;
+    return shards_open_storage(storage, "train", 2, out, err);
+}
+
+static int files_in(const char *name, bool remove)
+{
+    int count = 0;
+    DIR *directory = opendir(test_path("%s", name));
+    for (const struct dirent *at; directory && (at = readdir(directory));) {
+        count += at->d_name[0] != '.';
+        if (remove && at->d_name[0] != '.')
+            unlinkat(dirfd(directory), at->d_name, 0);
+    }
+    if (directory)
+        closedir(directory);
+    return count;
+}
+
+TEST(shards, packed_ones_from_far_away_are_unpacked_into_the_bounded_cache)
+{
+    struct shards *shards;
+    struct error err = {0};
+    write_set("far packed", 0, 6); /* four of them are */
+    setenv("XDG_CACHE_HOME", test_path("far home"), 1);
+    setenv("LOCKSTEP_CACHE_DIR", test_path("far entries"), 1);
+    setenv("LOCKSTEP_CACHE_BYTES", "400", 1);
+    ASSERT_FAILS(far_open("far packed", &shards, &err), err, ERROR_IO, "LOCKSTEP_CACHE_BYTES");
+    ASSERT_INT(files_in("far entries/s3", true), <=, 2);
+    setenv("LOCKSTEP_CACHE_BYTES", "1M", 1);
+    for (int time = 0; time < 3; time++) {
+        ASSERT_OK(far_open("far packed", &shards, &err), err);
+        expect_all(shards, 6);
+        ASSERT_INT(files_in("far entries/s3", false), ==, 4);
+        shards_close(shards);
+        if (time == 1)
+            files_in("far entries/s3", true); /* others needed the room */
+    }
+    unsetenv("XDG_CACHE_HOME");
+    unsetenv("LOCKSTEP_CACHE_DIR");
+    unsetenv("LOCKSTEP_CACHE_BYTES");
 }
 
 TEST(shards, a_missing_shard_is_named)
@@ -388,13 +441,13 @@ TEST(shards, no_room_for_unpacking_is_said_and_leaves_nothing)
     small.rlim_cur = 100;
     ASSERT_TRUE(setrlimit(RLIMIT_FSIZE, &small) == 0);
     struct shards *shards;
-    int status = shards_open(test_path("full"), "train", 2, &shards, &err);
+    int status = shards_open(test_path("full"), "train", 2, NULL, &shards, &err);
     ASSERT_TRUE(setrlimit(RLIMIT_FSIZE, &before) == 0);
     ASSERT_INT(status, ==, -1);
     ASSERT_INT(err.code, ==, ERROR_IO);
     ASSERT_CONTAINS(err.message, "unpacking ");
     ASSERT_CONTAINS(err.message, "full/train-00001-of-00002: ");
-    ASSERT_OK(storage_open(test_path("full/.lockstep"), &storage, &err), err);
+    ASSERT_OK(storage_open(test_path("full/.lockstep"), NULL, &storage, &err), err);
     ASSERT_INT(storage_files(storage, &files), ==, 0);
     storage_close(storage);
 }

@@ -1,5 +1,6 @@
 #include "data/storage.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,7 +10,7 @@ static struct storage *open_storage(const char *path)
 {
     struct storage *storage;
     struct error err = {0};
-    ASSERT_OK(storage_open(path, &storage, &err), err);
+    ASSERT_OK(storage_open(path, NULL, &storage, &err), err);
     return storage;
 }
 
@@ -95,8 +96,92 @@ TEST(storage, refuses_what_is_no_directory)
 {
     struct storage *storage;
     struct error err;
-    ASSERT_FAILS(storage_open(test_path("absent"), &storage, &err), err, ERROR_IO, "No such file");
+    ASSERT_FAILS(storage_open(test_path("absent"), NULL, &storage, &err), err, ERROR_IO,
+                 "No such file");
     test_file("plain", "x", 1);
-    ASSERT_FAILS(storage_open(test_path("plain"), &storage, &err), err, ERROR_IO,
+    ASSERT_FAILS(storage_open(test_path("plain"), NULL, &storage, &err), err, ERROR_IO,
                  "Not a directory");
+}
+
+/* A tree that cannot be listed, for its names are too long for any path. */
+enum { LEVELS = 20 };
+static char long_name[251];
+
+static void make_unlistable(const char *name, int levels[LEVELS + 1])
+{
+    memset(long_name, 'x', sizeof long_name - 1);
+    levels[0] = open(test_path("%s", name), O_RDONLY | O_DIRECTORY);
+    for (int i = 0; i < LEVELS; i++) {
+        ASSERT_TRUE(mkdirat(levels[i], long_name, 0777) == 0);
+        levels[i + 1] = openat(levels[i], long_name, O_RDONLY | O_DIRECTORY);
+    }
+}
+
+/* What removes the test's directory could not do it. */
+static void remove_unlistable(const int levels[LEVELS + 1])
+{
+    for (int i = LEVELS; i >= 0; i--) {
+        close(levels[i]);
+        if (i > 0)
+            unlinkat(levels[i - 1], long_name, AT_REMOVEDIR);
+    }
+}
+
+TEST(storage, opens_files_of_known_names_without_listing_what_is_around)
+{
+    static const char *const names[] = {"two", "none", "one", "two/below", "folder"};
+    struct storage *storage;
+    const struct storage_file *files;
+    struct error err = {0};
+    make_directory("around");
+    make_directory("around/folder");
+    test_file("around/one", "1", 1);
+    test_file("around/two", "22", 2);
+    int levels[LEVELS + 1];
+    make_unlistable("around", levels);
+    ASSERT_FAILS(storage_open(test_path("around"), NULL, &storage, &err), err, ERROR_IO,
+                 "longer than");
+    ASSERT_OK(storage_open_files(test_path("around"), names, 5, NULL, &storage, &err), err);
+    ASSERT_INT(storage_files(storage, &files), ==, 2);
+    ASSERT_INT(storage_find(storage, "one"), ==, 0);
+    ASSERT_INT(storage_find(storage, "two"), ==, 1);
+    ASSERT_INT(files[1].bytes, ==, 2);
+    const uint8_t *map;
+    ASSERT_OK(storage_map(storage, 1, &map, &err), err);
+    ASSERT_BYTES(map, "22", 2);
+    storage_close(storage);
+    remove_unlistable(levels);
+    ASSERT_FAILS(storage_open_files(test_path("nowhere"), names, 3, NULL, &storage, &err), err,
+                 ERROR_IO, "No such file");
+}
+
+TEST(storage, takes_paths_apart)
+{
+    char directory[PATH_MAX];
+    struct error err = {0};
+    ASSERT_TEXT(storage_split("a/b/c.txt", directory, &err), "c.txt");
+    ASSERT_TEXT(directory, "a/b");
+    ASSERT_TEXT(storage_split("c.txt", directory, &err), "c.txt");
+    ASSERT_TEXT(directory, ".");
+    ASSERT_TEXT(storage_split("/c.txt", directory, &err), "c.txt");
+    ASSERT_TEXT(directory, "/");
+    ASSERT_TEXT(storage_split("s3://bucket/c.txt", directory, &err), "c.txt");
+    ASSERT_TEXT(directory, "s3://bucket");
+}
+
+TEST(storage, reads_nothing_any_more_when_told_to_stop)
+{
+    static atomic_int stop;
+    struct storage *storage;
+    struct error err = {0};
+    const uint8_t *map;
+    char text[2];
+    make_directory("stopped");
+    test_file("stopped/file", "22", 2);
+    ASSERT_OK(storage_open(test_path("stopped"), &stop, &storage, &err), err);
+    ASSERT_OK(storage_read(storage, 0, 0, 2, text, &err), err);
+    atomic_store(&stop, 2);
+    ASSERT_FAILS(storage_read(storage, 0, 0, 2, text, &err), err, ERROR_CANCELLED, "stopped");
+    ASSERT_FAILS(storage_map(storage, 0, &map, &err), err, ERROR_CANCELLED, "stopped");
+    storage_close(storage);
 }

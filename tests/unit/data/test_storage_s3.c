@@ -25,22 +25,27 @@ static const uint8_t *content(void)
     return bytes_of_content;
 }
 
-static void put(const char *key, const void *data, size_t bytes)
+static void put_into(const char *bucket, const char *key, const void *data, size_t bytes)
 {
     struct s3_settings settings;
     struct s3 *s3;
     struct error err = {0};
     ASSERT_OK(s3_settings_read(&settings, &err), err);
-    ASSERT_OK(s3_open("plain", &settings, &s3, &err), err);
+    ASSERT_OK(s3_open(bucket, &settings, &s3, &err), err);
     ASSERT_OK(s3_write(s3, key, data, bytes, &err), err);
     s3_close(s3);
+}
+
+static void put(const char *key, const void *data, size_t bytes)
+{
+    put_into("plain", key, data, bytes);
 }
 
 static struct storage *open_storage(const char *url)
 {
     struct storage *storage;
     struct error err = {0};
-    ASSERT_OK(storage_open(url, &storage, &err), err);
+    ASSERT_OK(storage_open(url, NULL, &storage, &err), err);
     return storage;
 }
 
@@ -67,9 +72,40 @@ TEST(storage_s3, lists_like_a_directory)
     struct error err = {0};
     ASSERT_OK(storage_map(storage, 2, &map, &err), err);
     storage_close(storage);
-    ASSERT_FAILS(storage_open("s3://plain/no-such", &storage, &err), err, ERROR_IO,
+    ASSERT_FAILS(storage_open("s3://plain/no-such", NULL, &storage, &err), err, ERROR_IO,
                  "nothing with this prefix");
-    ASSERT_FAILS(storage_open("s3://missing/x", &storage, &err), err, ERROR_IO, "no bucket");
+    ASSERT_FAILS(storage_open("s3://missing/x", NULL, &storage, &err), err, ERROR_IO, "no bucket");
+}
+
+/* The bucket "denied" refuses every list. */
+TEST(storage_s3, opens_files_of_known_names_without_a_list)
+{
+    static const char *const names[] = {"two", "none", "one"};
+    struct storage *storage;
+    const struct storage_file *files;
+    struct error err = {0};
+    char text[2];
+    s3_server();
+    put_into("denied", "known/one", "1", 1);
+    put_into("denied", "known/two", "22", 2);
+    ASSERT_FAILS(storage_open("s3://denied/known", NULL, &storage, &err), err, ERROR_IO, "denied");
+    ASSERT_OK(storage_open_files("s3://denied/known", names, 3, NULL, &storage, &err), err);
+    ASSERT_INT(storage_files(storage, &files), ==, 2);
+    ASSERT_INT(storage_find(storage, "one"), ==, 0);
+    ASSERT_INT(files[1].bytes, ==, 2);
+    ASSERT_OK(storage_read(storage, 1, 0, 2, text, &err), err);
+    ASSERT_BYTES(text, "22", 2);
+    storage_close(storage);
+    /* Where none is there, it is worth a question why. */
+    ASSERT_FAILS(storage_open_files("s3://denied/other", names, 3, NULL, &storage, &err), err,
+                 ERROR_IO, "access denied");
+    ASSERT_FAILS(storage_open_files("s3://plain/other", names, 3, NULL, &storage, &err), err,
+                 ERROR_IO, "nothing with this prefix");
+    ASSERT_FAILS(storage_open_files("s3://missing/x", names, 3, NULL, &storage, &err), err,
+                 ERROR_IO, "no bucket");
+    setenv("AWS_SECRET_ACCESS_KEY", "mistaken", 1);
+    ASSERT_FAILS(storage_open_files("s3://plain/ranges", names, 3, NULL, &storage, &err), err,
+                 ERROR_IO, "the secret key is wrong");
 }
 
 static void check_range(struct storage *storage, size_t offset, size_t bytes)
@@ -184,13 +220,13 @@ TEST(cache, keeps_its_size_and_what_is_in_use)
     struct cached first, second, third, gone;
     size_t bytes = 1024, none = 0;
     struct error err = {0};
-    ASSERT_OK(cache_bring("first", bytes, fill, &bytes, &first, &err), err);
-    ASSERT_OK(cache_bring("second", bytes, fill, &bytes, &second, &err), err);
-    ASSERT_OK(cache_bring("third", bytes, fill, &bytes, &third, &err), err);
-    ASSERT_FAILS(cache_bring("fourth", bytes, fill, &bytes, &gone, &err), err, ERROR_IO,
+    ASSERT_OK(cache_bring("first", bytes, fill, &bytes, NULL, &first, &err), err);
+    ASSERT_OK(cache_bring("second", bytes, fill, &bytes, NULL, &second, &err), err);
+    ASSERT_OK(cache_bring("third", bytes, fill, &bytes, NULL, &third, &err), err);
+    ASSERT_FAILS(cache_bring("fourth", bytes, fill, &bytes, NULL, &gone, &err), err, ERROR_IO,
                  "LOCKSTEP_CACHE_BYTES");
     cached_release(&second);
-    ASSERT_FAILS(cache_bring("fourth", bytes, fill, &none, &gone, &err), err, ERROR_IO,
+    ASSERT_FAILS(cache_bring("fourth", bytes, fill, &none, NULL, &gone, &err), err, ERROR_IO,
                  "does not come");
     ASSERT_FALSE(cache_find("second", bytes, &gone)); /* it had made room */
     ASSERT_FALSE(cache_find("fourth", bytes, &gone));
@@ -200,6 +236,6 @@ TEST(cache, keeps_its_size_and_what_is_in_use)
     cached_release(&first);
     cached_release(&third);
     setenv("LOCKSTEP_CACHE_BYTES", "lots", 1);
-    ASSERT_FAILS(cache_bring("fifth", bytes, fill, &bytes, &gone, &err), err, ERROR_USAGE,
+    ASSERT_FAILS(cache_bring("fifth", bytes, fill, &bytes, NULL, &gone, &err), err, ERROR_USAGE,
                  "LOCKSTEP_CACHE_BYTES=lots");
 }

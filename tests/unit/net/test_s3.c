@@ -1,3 +1,4 @@
+#include <pthread.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -386,4 +387,81 @@ TEST(s3, takes_urls_apart)
     ASSERT_TEXT(prefix, "");
     ASSERT_FAILS(s3_parse("s3:///a", bucket, prefix, &err), err, ERROR_USAGE, "s3://BUCKET");
     ASSERT_FAILS(s3_parse("s3://a@b/c", bucket, prefix, &err), err, ERROR_USAGE, "s3://BUCKET");
+}
+
+/* ---- a stop ---- */
+
+struct stopper {
+    atomic_int stop;
+    pthread_t thread;
+};
+
+static void *stop_soon(void *context)
+{
+    usleep(200000);
+    atomic_store(&((struct stopper *)context)->stop, 2);
+    return NULL;
+}
+
+/* A client that is told to stop after a fifth of a second, and would wait for minutes. */
+static struct s3 *open_stopped(struct stopper *stopper, size_t part_bytes)
+{
+    struct s3_settings settings;
+    struct s3 *s3;
+    struct error err = {0};
+    s3_server();
+    ASSERT_OK(s3_settings_read(&settings, &err), err);
+    settings.retry_wait = settings.stall_seconds = 100;
+    settings.part_bytes = part_bytes;
+    settings.stop = &stopper->stop;
+    atomic_store(&stopper->stop, 0);
+    ASSERT_OK(s3_open("plain", &settings, &s3, &err), err);
+    pthread_create(&stopper->thread, NULL, stop_soon, stopper);
+    return s3;
+}
+
+TEST(s3, a_stop_ends_the_wait_before_the_next_attempt)
+{
+    struct stopper stopper;
+    struct error err;
+    char text[10];
+    struct s3 *s3 = open_stopped(&stopper, 70000);
+    double start = clock_seconds();
+    ASSERT_FAILS(s3_read(s3, "500-always/stopped", "", 0, 10, text, &err), err, ERROR_CANCELLED,
+                 "stopped");
+    ASSERT_NUMBER(clock_seconds() - start, <, 20); /* of 100 */
+    ASSERT_INT(requests_for("500-always/stopped"), ==, 1);
+    pthread_join(stopper.thread, NULL);
+    /* And nothing is begun any more. */
+    ASSERT_FAILS(s3_read(s3, "plain", "", 0, 10, text, &err), err, ERROR_CANCELLED, "stopped");
+    s3_close(s3);
+}
+
+TEST(s3, a_stop_ends_a_transfer_that_hangs)
+{
+    static char data[BYTES];
+    struct stopper stopper;
+    struct error err;
+    struct s3 *s3 = open_stopped(&stopper, 70000);
+    double start = clock_seconds();
+    ASSERT_FAILS(s3_read(s3, "hang/stopped", "", 0, BYTES, data, &err), err, ERROR_CANCELLED,
+                 "stopped");
+    ASSERT_NUMBER(clock_seconds() - start, <, 20); /* of 60 */
+    pthread_join(stopper.thread, NULL);
+    s3_close(s3);
+}
+
+TEST(s3, a_stopped_upload_is_taken_back)
+{
+    enum { LARGE = 40 << 20 };
+    struct stopper stopper;
+    struct error err;
+    char *data = calloc(1, LARGE);
+    int before = requests_for("aborted");
+    struct s3 *s3 = open_stopped(&stopper, 10000); /* 4000 requests */
+    ASSERT_FAILS(s3_write(s3, "stopped", data, LARGE, &err), err, ERROR_CANCELLED, "stopped");
+    ASSERT_INT(requests_for("aborted"), ==, before + 1);
+    pthread_join(stopper.thread, NULL);
+    s3_close(s3);
+    free(data);
 }
