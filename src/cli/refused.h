@@ -75,9 +75,6 @@
                        .help = "write lockstep eval"),                                             \
         OPTION_REFUSED("forward-only", .accepts = "false 0", .aliases = "benchmark-only",          \
                        .help = "write lockstep bench"),                                            \
-        OPTION_REFUSED("num-warmup-batches", .value = "N", .help = "write lockstep bench"),        \
-        OPTION_REFUSED("display-every", .value = "N",                                              \
-                       .help = "progress is shown as time passes; --verbose shows every step"),    \
         OPTION_REFUSED("enable-lars", .accepts = "false 0", .aliases = "use-larc",                 \
                        .help = "write --optimizer lars"),                                          \
         OPTION_REFUSED(                                                                            \

@@ -54,6 +54,10 @@ struct session_settings {
         settings, common.scaling, "scaling", .choices = session_scalings, .initial = "range",      \
         .help = "of numeric columns: least 0 and greatest 1, or mean 0 and deviation 1; "          \
                 "the numbers are kept with the weights")
+#define SESSION_SMOOTHING_OPTION(settings)                                                         \
+    OPTION_NUMBER(settings, common.label_smoothing, "label-smoothing", .min = 0, .max = 1,         \
+                  .initial_note = "the model's",                                                   \
+                  .help = "part of each label spread over all classes")
 #define SESSION_BATCH_OPTION(settings)                                                             \
     OPTION_INT(settings, common.batch, "batch-size", .letter = 'b', .initial = "32",               \
                OPTION_AT_LEAST(1), .help = "examples computed together")
