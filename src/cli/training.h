@@ -104,7 +104,7 @@ struct training {
     struct watchers watchers;
     struct display display;
     char weights_path[PATH_MAX]; /* empty: no place for them was given */
-    char checkpoint[PATH_MAX];   /* the last one saved; empty: none */
+    char checkpoint[PATH_MAX];   /* the newest one; empty: none */
 };
 
 /* Nothing opened yet, by the command of this name. */
