@@ -75,6 +75,7 @@ check-threads: $(THREAD_TESTS)
 # Expected pages change only here, and the diff is read.
 golden: $(BUILD)/$(NAME)
 	@LOCKSTEP=$< tests/cli/test_pages.sh --update
+	@LOCKSTEP=$< tests/cli/test_bench.sh --update
 	@git diff --stat tests/golden docs/compatibility.md
 
 # ---- bench: the yardstick, the example models, and us against the peers in one run ----

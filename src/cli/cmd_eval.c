@@ -42,6 +42,7 @@ static const struct option options[] = {
     OPTION_SECTION("Running"),
     SESSION_RUN_OPTIONS(eval_settings),
     SESSION_JSON_OPTION(eval_settings),
+    REFUSED_IN_EVAL,
     REFUSED_EVERYWHERE,
     OPTION_END};
 

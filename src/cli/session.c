@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "cli/output.h"
+#include "cli/variables.h"
 #include "data/storage.h"
 #include "data/table.h"
 #include "graph/graph.h"
@@ -21,6 +22,13 @@ const char *session_model_name(int index)
     return model ? model->name : NULL;
 }
 
+/* By this very name: an alias may mean something else there, as --steps does to bench. */
+static bool has_option(const struct option *table, const char *name, size_t length)
+{
+    const struct option *row = option_find(table, name, length);
+    return row && row->type != OPTION_IS_REFUSED && strlen(row->name) == length;
+}
+
 /* The words of the recipe whose options this table has; they are of the form --NAME=VALUE. */
 static const char *known_words(struct session *session, const struct option *table,
                                const char *recipe)
@@ -30,7 +38,7 @@ static const char *known_words(struct session *session, const struct option *tab
     for (size_t length; known && (length = option_next_word(&recipe, &word)) > 0;) {
         const char *name = word + strspn(word, "-");
         size_t name_length = strcspn(name, "= ");
-        if (option_find(table, name, name_length))
+        if (has_option(table, name, name_length))
             known = arena_format(session->arena, "%s %.*s", known, (int)length, word);
     }
     return known;
@@ -71,6 +79,7 @@ int session_open(struct session *session, struct options *options, enum session_
     if (apply_recipe(session, options, part, err) < 0)
         return -1;
     session->threads = choose_threads(settings->threads);
+    variables_tell(getenv);
     return 0;
 }
 

@@ -286,3 +286,12 @@ TEST(options, any_line_is_read_or_refused_with_a_message)
     ASSERT_INT(refused, >, 1000);
     ASSERT_INT(refused, <, 20000);
 }
+
+TEST(options, behind_two_dashes_a_name_with_a_value_is_an_option)
+{
+    struct sample sample = read_line("-b 8 -- steps=50 batch_size=16");
+    ASSERT_INT(sample.steps, ==, 50);
+    ASSERT_INT(sample.batch, ==, 16);
+    ASSERT_TEXT(read_line("-- what=ever").file, "what=ever");
+    refuses("-- steps=0", "--steps=0: must be at least 1");
+}
