@@ -215,7 +215,7 @@ static void print_table(struct job *job)
 static void print_end(struct job *job)
 {
     enum attempt_verdict verdict = current(job)->verdict;
-    if (job->quiet && job->out == stderr)
+    if (job->quiet)
         return;
     print_table(job);
     if (verdict == ATTEMPT_RUNNING)
@@ -285,7 +285,7 @@ static int run_job(struct job *job, struct options *parsed, struct pipeline_sett
         return -1;
     job->gate = gate_from(parsed, settings->training.target_accuracy);
     job->out = training_output(training);
-    job->quiet = settings->training.watch.quiet;
+    job->quiet = settings->training.watch.quiet && job->out == stderr;
     pick_up(job);
     return try_until_met(job, err) < 0 ? -1 : finish(job, err);
 }

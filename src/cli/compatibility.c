@@ -123,8 +123,9 @@ static const struct printed printed[] = {
 
 static void add_printed(struct strbuf *out)
 {
-    strbuf_add(out, "\n## Lines that scripts look for\n\nOn standard output; on standard error "
-                    "when the JSON takes its place (`--json -`).\n\n"
+    strbuf_add(out, "\n## Lines that scripts look for\n\n"
+                    "They go to standard output. When the JSON goes there (`--json -`), train and "
+                    "pipeline print them on standard error, eval and bench leave them out.\n\n"
                     "| line | of | here |\n| --- | --- | --- |\n");
     for (size_t i = 0; i < sizeof printed / sizeof *printed; i++)
         strbuf_addf(out, "| `%s` | %s | %s |\n", printed[i].line, printed[i].from, printed[i].here);

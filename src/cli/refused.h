@@ -98,7 +98,8 @@
     REFUSED_NUM_CORES(),                                                                           \
         OPTION_REFUSED("mode", .value = "NAME", .accepts = "training train",                       \
                        .help = "inference is measured with --forward-only"),                       \
-        OPTION_REFUSED("benchmark-only", .accepts = "true 1", .help = "a measurement is all"),     \
+        OPTION_REFUSED("benchmark-only", .accepts = "true 1",                                      \
+                       .help = "this command only measures"),                                      \
         OPTION_REFUSED("eval", .accepts = "false 0", .aliases = "accuracy-only",                   \
                        .help = "write lockstep eval"),                                             \
         OPTION_REFUSED("epochs", .value = "N",                                                     \

@@ -40,26 +40,24 @@ static int64_t steps_per_epoch(const struct training *training)
 
 /* --- from options to a run ------------------------------------------------------------------ */
 
-/* What the user said last wins over what was said elsewhere; both at once is a contradiction. */
-static int choose_length(struct training *training, const struct options *parsed, struct error *err)
+/* What the user said wins over what was said elsewhere. Steps and epochs said in one breath limit
+ * each other, as max_train_steps and train_epochs of imagenet_main do. */
+static void choose_length(struct training *training)
 {
     const struct training_settings *settings = training->settings;
-    enum option_source steps = settings->steps ? options_source(parsed, "steps") : 0;
-    enum option_source epochs = options_source(parsed, "epochs");
-    if (steps && steps == epochs)
-        return error_set(err, ERROR_USAGE, "--steps=%" PRId64 " and --epochs=%g exclude each other",
-                         settings->steps, settings->epochs);
+    enum option_source steps = settings->steps ? options_source(training->options, "steps") : 0;
+    enum option_source epochs = options_source(training->options, "epochs");
+    int64_t by_epochs =
+        llround((epochs ? settings->epochs : 1) * (double)steps_per_epoch(training));
     if (settings->explain && steps <= OPTION_FROM_RECIPE && epochs <= OPTION_FROM_RECIPE)
         training->asked = EXPLAINED_STEPS;
-    else if (steps > epochs)
+    else if (steps > epochs || (steps && steps == epochs && settings->steps < by_epochs))
         training->asked = settings->steps;
     else
-        training->asked =
-            llround((epochs ? settings->epochs : 1) * (double)steps_per_epoch(training));
+        training->asked = by_epochs;
     training->step = training->saving.resumed ? training->saving.manifest.step : 0;
     training->first_step = training->step;
     training->goal = saving_goal(&training->saving, training->asked);
-    return 0;
 }
 
 static int choose_evaluations(struct training *training, const struct options *parsed,
@@ -192,9 +190,10 @@ static int prepare(struct training *training, struct options *parsed,
                             settings->common.batch, &training->rule, err) < 0 ||
         session_build(&training->session, parsed, &settings->common, err) < 0 ||
         open_checkpoints(training, parsed, err) < 0 || choose_output(training, err) < 0 ||
-        open_data(training, err) < 0 || choose_length(training, parsed, err) < 0 ||
-        choose_evaluations(training, parsed, err) < 0 || check_target(training, parsed, err) < 0)
+        open_data(training, err) < 0 || choose_evaluations(training, parsed, err) < 0 ||
+        check_target(training, parsed, err) < 0)
         return -1;
+    choose_length(training);
     return parse_schedule(training, err);
 }
 

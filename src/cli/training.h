@@ -48,7 +48,7 @@ struct training_settings {
                             "goal"),                                                               \
         OPTION_NUMBER(training_settings, epochs, "epochs", .min = 0, .max = 1e6, .value = "N",     \
                       .aliases = "train-epochs num-epochs num-train-epoch", .initial_note = "1",   \
-                      .help = "passes over the data; instead of --steps"),                         \
+                      .help = "passes over the data; with --steps, too, whichever ends first"),    \
         OPTION_TEXT(training_settings, schedule, "schedule", .initial = "constant",                \
                     .value = "SHAPE",                                                              \
                     .help = "of the learning rate: constant, cosine, polynomial[:POWER] or "       \

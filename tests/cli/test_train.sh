@@ -89,8 +89,10 @@ is "$work/out" batch_size 16
 [ -f "$work/env/weights.safetensors" ] || fail "OUTPUT_DIR has no weights"
 STEPS=3 run 0 train $small --data synthetic --num_batches 2 --json -
 is "$work/out" steps 2
-run 2 train $small --steps 3 --train_epochs 2
-mentions err "--steps=3 and --epochs=2 exclude each other"
+run 0 train $small --data synthetic --max_train_steps 3 --train_epochs 2 --json -
+is "$work/out" steps 3
+run 0 train $small --data synthetic --max_train_steps 30 --train_epochs 0.2 --json -
+is "$work/out" steps 2
 run 0 train $small --data synthetic --steps 0 --batch-size 320 --json -
 is "$work/out" steps 4
 
