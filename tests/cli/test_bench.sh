@@ -29,10 +29,10 @@ compare() {
 update=
 [ "${1:-}" = --update ] && update=yes && mkdir -p "$golden"
 
-small="mnist_custom --threads 2 --batch-size 8"
+small="mnist_custom --threads 1 --batch-size 8"
 compare training bench $small --num-batches 4 --num-warmup-batches 2 --display-every 2
 says err ""
-compare cold bench --model=mnist_keras --batch_size=8 --threads 2 --num_batches=2 \
+compare cold bench --model=mnist_keras --batch_size=8 --threads 1 --num_batches=2 \
     --num_warmup_batches=0 --data_dir=digits --optimizer sgd --device=cpu --variable_update=horovod \
     --mkl=True --nodistortions --display_every=1
 compare forward-only bench $small --num-batches 2 --num-warmup-batches 1 --forward_only
@@ -54,7 +54,7 @@ run 0 bench $small --num-batches 2 --num-warmup-batches 0 --forward-only --json 
 [ "$(field "$work/out" mode)" = forward-only ] || fail "the mode is not forward-only"
 [ "$(field "$work/out" steps)" = 2 ] || fail "not 2 steps"
 # The recipe's number of steps is one for training.
-run 0 bench mnist_keras --threads 2 --batch-size 1 --num-warmup-batches 0 --json -
+run 0 bench mnist_keras --threads 1 --batch-size 1 --num-warmup-batches 0 --json -
 [ "$(field "$work/out" steps)" = 100 ] || fail "not 100 steps"
 run 2 train $small --display-every 0
 run 2 train $small --forward-only

@@ -62,9 +62,9 @@ done
 
 # The line of a single-node pod works, less --framework, whose only value has no meaning here.
 run 0 train --model-name=mnist_custom --precision=fp32 --mode=training --batch-size 16 \
-    --checkpoint "$work/checkpoints" --data-location=digits --noinstall --examples 64 --quiet \
+    --checkpoint "$work/checkpoints" --data-location=digits --noinstall --examples 64 -a 1 --quiet \
     -- steps=2 train_epochs=1 epochs_between_evals=1
 mentions out "2 steps, 32 examples"
-KMP_AFFINITY=granularity=fine run 0 train mnist_custom --examples 64 --steps 1 --quiet
+KMP_AFFINITY=granularity=fine run 0 train mnist_custom --examples 64 --threads 1 --steps 1 --quiet
 mentions err "KMP_AFFINITY has no effect"
 finish

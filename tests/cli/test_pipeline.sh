@@ -19,7 +19,7 @@ attempts() {
     [ "$count" -eq "$2" ] || fail "$count attempts in the JSON, expected $2"
 }
 
-small="mnist_custom --examples 64 --batch-size 32 --threads 2"
+small="mnist_custom --examples 32 --batch-size 16 --threads 1"
 
 # Met at the first attempt.
 run 0 pipeline $small --steps 2 --target-accuracy 0.001 --output-dir "$work/first" --json "$work/j"
@@ -53,7 +53,7 @@ attempts "$work/out" 2
 run 0 train $small --steps 2 --quiet --json -
 two=$(field "$work/out" accuracy)
 wanted=$(echo "$two" | awk '{ print $1 + 0.01 }')
-run 0 pipeline $small --steps 2 --target-accuracy "$wanted" --quiet --retry-limit 40 \
+run 0 pipeline $small --steps 2 --target-accuracy "$wanted" --quiet --retry-limit 60 \
     --checkpoint-dir "$work/retried" --json "$work/j"
 is "$work/j" verdict met
 tries=$(grep -c '^      "attempt": ' "$work/j")
@@ -124,7 +124,7 @@ is "$work/out" steps 1
 
 # A signal saves and says how to go on; the same command finishes that attempt first, and the
 # result is that of a run that was never stopped.
-cut="$small --steps 60 --target-accuracy 1 --retry-limit 0"
+cut="$small --steps 200 --target-accuracy 1 --retry-limit 0"
 run 1 pipeline $cut --checkpoint-dir "$work/whole" --quiet
 for signal in INT:130 TERM:143; do
     : >"$work/err"
@@ -144,10 +144,10 @@ for signal in INT:130 TERM:143; do
     mentions out "Cut short; the same command goes on from $directory"
     grep -q "  cut short$" "$work/out" || fail "no verdict: $(tail -n 3 "$work/out")"
     run 1 pipeline $cut --checkpoint-dir "$directory" --json - --quiet
-    is "$work/out" last_step 60
+    is "$work/out" last_step 200
     [ "$(field "$work/out" first_step)" -gt 0 ] || fail "SIG${signal%:*}: it began anew"
     attempts "$work/out" 1
-    grep -q '"steps": 60,' "$work/out" || fail "the attempt does not have all its steps"
+    grep -q '"steps": 200,' "$work/out" || fail "the attempt does not have all its steps"
     run 0 checkpoint diff "$work/whole" "$directory"
 done
 
