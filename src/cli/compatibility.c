@@ -2,6 +2,7 @@
 #include "base/strbuf.h"
 #include "cli/command.h"
 #include "cli/pages.h"
+#include "cli/session.h"
 #include "cli/variables.h"
 
 /* A spelling and the list of a row it stands in. */
@@ -82,6 +83,14 @@ static void add_list(struct strbuf *out, int place, const struct option *row, co
         add_spelling(out, place, row, &spelling);
 }
 
+static void add_models(struct strbuf *out)
+{
+    const struct session_model_alias *alias;
+    for (int i = 0; (alias = session_model_alias(i)); i++)
+        strbuf_addf(out, "| `%s` | train, pipeline, eval, bench | same as `%s` |\n", alias->theirs,
+                    alias->ours);
+}
+
 static void add_variables(struct strbuf *out)
 {
     const struct variable *variable;
@@ -147,6 +156,7 @@ void compatibility_page(struct strbuf *out)
             add_list(out, i, row, row->aliases, false);
             add_list(out, i, row, row->environment, true);
         }
+    add_models(out);
     add_variables(out);
     add_printed(out);
 }

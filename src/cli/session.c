@@ -16,10 +16,37 @@
 #include "graph/graph.h"
 #include "train/feed.h"
 
+/* What other programs call our networks. */
+static const struct session_model_alias model_aliases[] = {
+    {"resnet50v1_5", "resnet50"},
+    {"resnet50_v1.5", "resnet50"},
+    {"wide_deep_large_ds", "wide_deep"},
+};
+enum { MODEL_ALIASES = sizeof model_aliases / sizeof *model_aliases };
+
+const struct session_model_alias *session_model_alias(int index)
+{
+    return index < MODEL_ALIASES ? &model_aliases[index] : NULL;
+}
+
 const char *session_model_name(int index)
 {
-    const struct model *model = model_list()[index];
-    return model ? model->name : NULL;
+    const struct model *const *list = model_list();
+    int count = 0;
+    while (list[count])
+        count++;
+    if (index < count)
+        return list[index]->name;
+    const struct session_model_alias *alias = session_model_alias(index - count);
+    return alias ? alias->theirs : NULL;
+}
+
+static const char *own_model_name(const char *name)
+{
+    for (int i = 0; i < MODEL_ALIASES; i++)
+        if (strcmp(name, model_aliases[i].theirs) == 0)
+            return model_aliases[i].ours;
+    return name;
 }
 
 /* By this very name: an alias may mean something else there, as --steps does to bench. */
@@ -74,7 +101,7 @@ int session_open(struct session *session, struct options *options, enum session_
     if (!session->arena)
         return error_set(err, ERROR_MEMORY, "no memory to start with");
     if (output_json_prepare(settings->json, err) < 0 ||
-        model_open(settings->model, &session->model, err) < 0)
+        model_open(own_model_name(settings->model), &session->model, err) < 0)
         return -1;
     if (apply_recipe(session, options, part, err) < 0)
         return -1;

@@ -108,7 +108,11 @@ struct session {
     int threads;        /* resolved */
 };
 
-const char *session_model_name(int index); /* NULL behind the last */
+const char *session_model_name(int index); /* names and aliases; NULL behind the last */
+struct session_model_alias {
+    const char *theirs, *ours;
+};
+const struct session_model_alias *session_model_alias(int index); /* NULL behind the last */
 extern const char *const session_scalings[];
 /* Fills what the network is told about its data before training (see source_fill_statistics). */
 struct params;

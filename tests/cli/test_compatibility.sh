@@ -56,6 +56,13 @@ for name in DATASET_DIR OUTPUT_DIR CHECKPOINT_DIR TARGET_ACCURACY STEPS RETRY_LI
     grep -qF "\`\$$name\`" "$page" || fail "docs/compatibility.md has no \$$name"
 done
 
+for name in resnet50v1_5 wide_deep_large_ds; do
+    grep -q "^| \`$name\` " "$page" || fail "docs/compatibility.md has no $name"
+done
+run 0 train --model-name=wide_deep_large_ds --data synthetic --batch-size 1 --hidden 4 --threads 1 \
+    --steps 1 --json -
+grep -q '"model": "wide_deep"' "$work/out" || fail "wide_deep_large_ds is not wide_deep"
+
 for line in "Accuracy: " "Total time: " "Target Accuracy: " "total images/sec: " "run_final"; do
     grep -qF "$line" "$page" || fail "docs/compatibility.md does not tell of '$line'"
 done
