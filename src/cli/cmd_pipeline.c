@@ -118,6 +118,21 @@ static void pick_up(struct job *job)
 
 /* --- attempts ------------------------------------------------------------------------------- */
 
+static void print_begin(const struct job *job)
+{
+    const struct training *training = &job->training;
+    int number = job->attempts.count;
+    if (job->quiet)
+        return;
+    fprintf(job->out, "Attempt %d of at most %d: ", number,
+            job->gate.set ? job->settings->retry_limit + 1 : number);
+    if (training->step < training->goal)
+        fprintf(job->out, "steps %" PRId64 " to %" PRId64 "\n", training->step + 1, training->goal);
+    else
+        fprintf(job->out, "all %" PRId64 " steps are done\n", training->goal);
+    fflush(job->out);
+}
+
 /* Entered before it runs, so that a process that is killed leaves a trace of it. */
 static int begin_attempt(struct job *job, struct error *err)
 {
@@ -128,11 +143,7 @@ static int begin_attempt(struct job *job, struct error *err)
                                                              .last_step = training->step,
                                                              .goal = training->goal,
                                                              .accuracy = NAN};
-    if (!job->quiet)
-        fprintf(job->out, "Attempt %d of at most %d: steps %" PRId64 " to %" PRId64 "\n",
-                attempts->count, job->gate.set ? job->settings->retry_limit + 1 : attempts->count,
-                training->step + (training->step < training->goal), training->goal);
-    fflush(job->out);
+    print_begin(job);
     return attempts_save(job->journal, attempts, err);
 }
 

@@ -100,8 +100,9 @@ int attempts_parse(const char *name, const char *text, size_t bytes, struct atte
 {
     struct json *json = NULL;
     struct attempts *read = memory_allocate(sizeof *read);
-    int status = read ? json_parse(text, bytes, &json, err)
-                      : error_set(err, ERROR_MEMORY, "%s: no memory to read it", name);
+    if (!read)
+        return error_set(err, ERROR_MEMORY, "%s: no memory to read it", name);
+    int status = json_parse(text, bytes, &json, err);
     if (status < 0)
         error_wrap(err, "%s", name);
     else

@@ -39,6 +39,7 @@ attempts "$work/j" 1
 # Run again, a network that has passed is evaluated, not trained; with a higher target it is.
 run 0 pipeline $small --steps 2 --target-accuracy 0.001 --output-dir "$work/first" --json -
 [ "$(head -c 1 "$work/out")" = "{" ] || fail "the output does not begin with {"
+mentions err "Attempt 1 of at most 11: all 2 steps are done"
 is "$work/out" steps 0
 is "$work/out" last_step 2
 is "$work/out" earlier_attempts 0
