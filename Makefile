@@ -77,6 +77,7 @@ check-threads: $(THREAD_TESTS)
 # Expected pages change only here, and the diff is read.
 golden: $(BUILD)/$(NAME)
 	@LOCKSTEP=$< tests/cli/test_pages.sh --update
+	@LOCKSTEP=$< tests/cli/test_bench.sh --update
 	@git diff --stat tests/golden docs/compatibility.md
 
 # ---- bench: the yardstick, the example models, and us against the peers in one run ----
@@ -116,7 +117,7 @@ FUZZ_SECONDS ?= 10
 FUZZ_FLAGS := -std=c17 -O1 -g -MMD -MP -fsanitize=fuzzer-no-link,address,undefined \
             -fno-sanitize-recover=all -Wall -Wno-unknown-pragmas $(if $(DEV),-Werror)
 FUZZ_OBJECTS := $(patsubst %.c,build/fuzz/%.o,$(filter src/base/% src/tensor/% src/wire/% src/net/% src/data/% \
-            src/store/safetensors.c src/store/bundle% src/watch/reply.c,$(SOURCES)))
+            src/store/safetensors.c src/store/bundle% src/store/attempts.c src/watch/reply.c,$(SOURCES)))
 FUZZERS  := $(patsubst fuzz/%.c,build/fuzz/%,$(wildcard fuzz/fuzz_*.c))
 
 build/fuzz/%.o: %.c | lists

@@ -8,6 +8,7 @@
 #include "cli/bench_text.h"
 #include "cli/command.h"
 #include "cli/output.h"
+#include "cli/ranks.h"
 #include "cli/refused.h"
 #include "cli/report.h"
 #include "cli/rule.h"
@@ -29,7 +30,8 @@ static const struct option options[] = {
     OPTION_SECTION("Work"),
     SESSION_BATCH_OPTION(bench_settings),
     OPTION_LONG(bench_settings, batches, "num-batches", .letter = 'n', OPTION_AT_LEAST(1),
-                .initial = "100", .aliases = "steps", .help = "steps that are measured"),
+                .initial = "100", .aliases = "steps max-train-steps",
+                .help = "steps that are measured"),
     OPTION_LONG(bench_settings, warmup_batches, "num-warmup-batches", OPTION_AT_LEAST(0),
                 .initial = "10", .help = "steps before them that are not"),
     OPTION_LONG(bench_settings, display_every, "display-every", OPTION_AT_LEAST(1), .initial = "10",
@@ -37,11 +39,13 @@ static const struct option options[] = {
     OPTION_FLAG(bench_settings, forward_only, "forward-only",
                 .help = "only the forward pass, as in evaluation"),
     OPTION_TEXT(bench_settings, common.data, "data", .initial = "synthetic", .value = "SPEC",
-                .aliases = "data-dir", .help = "KIND or KIND:DIR (see `lockstep datasets`)"),
+                .aliases = "data-dir data-location",
+                .help = "KIND or KIND:DIR (see `lockstep datasets`)"),
     SESSION_READING_OPTIONS(bench_settings),
     OPTION_SECTION("Network"),
     SESSION_NETWORK_OPTIONS(bench_settings),
     SESSION_SCALING_OPTION(bench_settings),
+    SESSION_SMOOTHING_OPTION(bench_settings),
     OPTION_SECTION("Optimizer"),
     RULE_OPTIONS(bench_settings),
     OPTION_SECTION("Running"),
@@ -133,7 +137,8 @@ static int make_trace(struct job *job, struct error *err)
 static int prepare(struct job *job, struct options *parsed, struct bench_settings *settings,
                    struct error *err)
 {
-    if (session_open(&job->session, parsed, SESSION_PART_OF_RECIPE, &settings->common, err) < 0 ||
+    if (ranks_refuse_several(err) < 0 ||
+        session_open(&job->session, parsed, SESSION_PART_OF_RECIPE, &settings->common, err) < 0 ||
         rule_resolve_groups(parsed, &settings->rule, job->session.recipe, settings->common.batch,
                             &job->rule, err) < 0 ||
         session_build(&job->session, parsed, &settings->common, err) < 0 ||

@@ -1,7 +1,9 @@
 /* What becomes of the options and variables that users bring from other programs, as one table. */
 #include "base/strbuf.h"
 #include "cli/command.h"
+#include "cli/foreign_variables.h"
 #include "cli/pages.h"
+#include "cli/session.h"
 #include "cli/variables.h"
 
 /* A spelling and the list of a row it stands in. */
@@ -102,6 +104,63 @@ static void add_variables(struct strbuf *out)
     }
 }
 
+static void add_models(struct strbuf *out)
+{
+    const struct session_model_alias *alias;
+    for (int i = 0; (alias = session_model_alias(i)); i++)
+        strbuf_addf(out, "| `%s` | train, pipeline, eval, bench | same as `%s` |\n", alias->theirs,
+                    alias->ours);
+}
+
+static void add_foreign_variables(struct strbuf *out)
+{
+    const struct foreign_variable *variable;
+    for (int i = 0; (variable = foreign_variable_at(i)); i++) {
+        const char *list = variable->names, *word, *between = "| ";
+        for (size_t length; (length = option_next_word(&list, &word)) > 0; between = " ")
+            strbuf_addf(out, "%s`$%.*s`", between, (int)length, word);
+        strbuf_addf(out, " | %s | %s |\n", variable->commands, variable->outcome);
+    }
+}
+
+/* What a script may look for in the output, and where it is or why it is not. */
+struct printed {
+    const char *line, *from, *here;
+};
+
+static const struct printed printed[] = {
+    {"Accuracy: X", "Wide & Deep", "train, eval, pipeline: after the last evaluation"},
+    {"Total time: X", "Wide & Deep", "train, pipeline: of steps and evaluations, in seconds"},
+    {"Target Accuracy: X", "Wide & Deep", "train, pipeline: when there is a target"},
+    {"Accuracy of A met the target accuracy of T", "Wide & Deep",
+     "the same; `did not meet`, and exit status 1, when A is below T"},
+    {"Unable to find accuracy metric in the log file", "Wide & Deep",
+     "the same, and exit status 1, when the network has no accuracy"},
+    {"Model:       X", "tf_cnn_benchmarks",
+     "bench, and train with --display-every: first of the lines that end with `==========`"},
+    {"Step\\tImg/sec\\ttotal_loss", "tf_cnn_benchmarks", "the same, after `Done warm up`"},
+    {"10\\timages/sec: X +/- Y (jitter = Z)\\tL", "tf_cnn_benchmarks",
+     "the same; train counts steps from its first, bench from the end of the warm-up"},
+    {"total images/sec: X", "tf_cnn_benchmarks", "the same, at the end"},
+    {"Accuracy @ 1 = X Accuracy @ 5 = Y [N examples]", "tf_cnn_benchmarks", "eval"},
+    {":::MLPv0.5.0 ... run_final", "resnet50v1_5",
+     "not printed: it is a line of MLPerf's rules, by which this program makes no run; the exit "
+     "status tells that the training came to its end"},
+    {"global_step/sec: X", "tf.estimator", "not printed: --json has examples_per_second"},
+    {"  Step Epoch Speed   Loss  FinLoss   LR", "train_imagenet_resnet_hvd",
+     "not printed: --display-every has one form of lines, that of tf_cnn_benchmarks"},
+};
+
+static void add_printed(struct strbuf *out)
+{
+    strbuf_add(out, "\n## Lines that scripts look for\n\n"
+                    "They go to standard output. When the JSON goes there (`--json -`), train and "
+                    "pipeline print them on standard error, eval and bench leave them out.\n\n"
+                    "| line | of | here |\n| --- | --- | --- |\n");
+    for (size_t i = 0; i < sizeof printed / sizeof *printed; i++)
+        strbuf_addf(out, "| `%s` | %s | %s |\n", printed[i].line, printed[i].from, printed[i].here);
+}
+
 void compatibility_page(struct strbuf *out)
 {
     strbuf_add(out, "# Compatibility\n\n"
@@ -118,5 +177,8 @@ void compatibility_page(struct strbuf *out)
             add_list(out, i, row, row->aliases, false);
             add_list(out, i, row, row->environment, true);
         }
+    add_models(out);
+    add_foreign_variables(out);
     add_variables(out);
+    add_printed(out);
 }

@@ -225,13 +225,25 @@ static bool asks_for_help(int argc, char *const *argv)
     return false;
 }
 
+/* Behind -- launch_benchmark has the model's own arguments as words like steps=50; here they are
+ * options. Everything else there is an argument. */
+static int read_behind_dashes(struct reader *in, const char *word)
+{
+    const char *equals = strchr(word, '=');
+    if (equals && option_find(in->out->table, word, (size_t)(equals - word)))
+        return read_long(in, word);
+    return read_argument(in, word);
+}
+
 static int read_words(struct reader *in)
 {
     bool only_arguments = false;
     while (in->at < in->argc) {
         const char *word = in->argv[in->at++];
         int status;
-        if (only_arguments || word[0] != '-' || !word[1])
+        if (only_arguments)
+            status = read_behind_dashes(in, word);
+        else if (word[0] != '-' || !word[1])
             status = read_argument(in, word);
         else if (word[1] != '-')
             status = read_letters(in, word + 1);

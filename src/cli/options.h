@@ -17,8 +17,9 @@
  *     };
  *
  * On the command line - and _ in a name are the same, "--name value" and "--name=value" too; a
- * flag also takes "--no-name" and "--name=false". What is given last wins. A flag beats the
- * environment, which beats a recipe, which beats the table's initial value. */
+ * flag also takes "--no-name" and "--name=false"; behind "--" stand arguments and "name=value". What
+ * is given last wins. A flag beats the environment, which beats a recipe, which beats the table's
+ * initial value. */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 

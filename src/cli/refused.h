@@ -7,6 +7,12 @@
 
 #include "cli/options.h"
 
+/* Where -n has no meaning of the command's own. */
+#define REFUSED_NUM_CORES(...)                                                                     \
+    OPTION_REFUSED("num-cores", .value = "N",                                                      \
+                   __VA_ARGS__.help =                                                              \
+                       "write --threads; choose processors with taskset or numactl")
+
 /* Rows for the end of a table, before OPTION_END. For train, eval and bench: */
 #define REFUSED_EVERYWHERE                                                                         \
     OPTION_REFUSED("precision", .value = "NAME", .accepts = "fp32 float32",                        \
@@ -35,8 +41,6 @@
         OPTION_REFUSED("kmp-blocktime", .value = "TIME", .aliases = "kmp-affinity kmp-settings",   \
                        .help = "this tunes another OpenMP library than the one used here; write "  \
                                "--threads, and choose processors with taskset"),                   \
-        OPTION_REFUSED("num-cores", .value = "N",                                                  \
-                       .help = "write --threads; choose processors with taskset or numactl"),      \
         OPTION_REFUSED("socket-id", .value = "N", .letter = 'i',                                   \
                        .aliases = "numa-cores-per-instance",                                       \
                        .help = "choose processors with taskset or numactl; threads follow"),       \
@@ -68,15 +72,13 @@
                        .help = "this program never installs anything")
 
 #define REFUSED_IN_TRAIN                                                                           \
-    OPTION_REFUSED("mode", .value = "NAME", .accepts = "training train",                           \
-                   .help = "lockstep eval and lockstep bench are commands of their own"),          \
+    REFUSED_NUM_CORES(.letter = 'n', ),                                                            \
+        OPTION_REFUSED("mode", .value = "NAME", .accepts = "training train",                       \
+                       .help = "lockstep eval and lockstep bench are commands of their own"),      \
         OPTION_REFUSED("eval", .accepts = "false 0", .aliases = "accuracy-only",                   \
                        .help = "write lockstep eval"),                                             \
         OPTION_REFUSED("forward-only", .accepts = "false 0", .aliases = "benchmark-only",          \
                        .help = "write lockstep bench"),                                            \
-        OPTION_REFUSED("num-warmup-batches", .value = "N", .help = "write lockstep bench"),        \
-        OPTION_REFUSED("display-every", .value = "N",                                              \
-                       .help = "progress is shown as time passes; --verbose shows every step"),    \
         OPTION_REFUSED("enable-lars", .accepts = "false 0", .aliases = "use-larc",                 \
                        .help = "write --optimizer lars"),                                          \
         OPTION_REFUSED(                                                                            \
@@ -91,18 +93,46 @@
 
 #define REFUSED_IN_EVAL                                                                            \
     OPTION_REFUSED("trace-file", .value = "FILE",                                                  \
-                   .help = "write lockstep bench --forward-only --trace FILE")
+                   .help = "write lockstep bench --forward-only --trace FILE"),                    \
+        REFUSED_NUM_CORES(.letter = 'n', )
 
 #define REFUSED_IN_BENCH                                                                           \
-    OPTION_REFUSED("eval", .accepts = "false 0", .help = "write lockstep eval"),                   \
-        OPTION_REFUSED("num-epochs", .value = "N", .aliases = "train-epochs",                      \
+    REFUSED_NUM_CORES(),                                                                           \
+        OPTION_REFUSED("mode", .value = "NAME", .accepts = "training train",                       \
+                       .help = "inference is measured with --forward-only"),                       \
+        OPTION_REFUSED("benchmark-only", .accepts = "true 1",                                      \
+                       .help = "this command only measures"),                                      \
+        OPTION_REFUSED("eval", .accepts = "false 0", .aliases = "accuracy-only",                   \
+                       .help = "write lockstep eval"),                                             \
+        OPTION_REFUSED("epochs", .value = "N",                                                     \
+                       .aliases = "num-epochs train-epochs num-train-epoch",                       \
                        .help = "a measurement counts steps; write --num-batches"),                 \
-        OPTION_REFUSED("train-dir", .value = "DIR", .aliases = "model-dir output-dir log-dir",     \
+        OPTION_REFUSED("output-dir", .value = "DIR",                                               \
+                       .aliases = "train-dir model-dir log-dir checkpoint checkpoint-dir",         \
                        .help = "a measurement keeps no weights; write lockstep train"),            \
         OPTION_REFUSED("save-model-secs", .value = "N", .accepts = "0",                            \
+                       .aliases = "checkpoint-every save-checkpoints-steps keep-checkpoint-max",   \
                        .help = "a measurement keeps no weights; write lockstep train"),            \
-        OPTION_REFUSED("stop-at-top-1-accuracy", .value = "X",                                     \
+        OPTION_REFUSED("fresh", .aliases = "clear-log",                                            \
+                       .help = "a measurement always starts from new weights"),                    \
+        OPTION_REFUSED("fine-tune", .accepts = "false 0",                                          \
+                       .help = "a measurement always starts from new weights"),                    \
+        OPTION_REFUSED("export-dir", .value = "DIR", .help = "a measurement exports no models"),   \
+        OPTION_REFUSED("eval-every", .value = "N",                                                 \
+                       .aliases = "eval-every-epochs epochs-between-evals eval-interval",          \
+                       .help = "a measurement evaluates nothing; write lockstep train"),           \
+        OPTION_REFUSED("target-accuracy", .value = "X",                                            \
+                       .aliases = "stop-at-accuracy stop-at-top-1-accuracy stop-threshold",        \
                        .help = "a measurement trains for its time only; write lockstep train"),    \
+        OPTION_REFUSED("schedule", .value = "NAME", .accepts = "constant",                         \
+                       .aliases = "lr-decay-mode",                                                 \
+                       .help = "the rate stays as it is in a measurement; write lockstep train"),  \
+        OPTION_REFUSED("warmup-epochs", .value = "N", .accepts = "0",                              \
+                       .help = "the rate stays as it is in a measurement; write lockstep train"),  \
+        OPTION_REFUSED("enable-lars", .accepts = "false 0", .aliases = "use-larc",                 \
+                       .help = "write --optimizer lars"),                                          \
+        OPTION_REFUSED("verbose", .letter = 'v', .accepts = "false 0",                             \
+                       .help = "write --display-every 1"),                                         \
         OPTION_REFUSED("print-training-accuracy", .accepts = "false 0",                            \
                        .help = "a measurement shows the loss only; write lockstep train")
 

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "cli/foreign_variables.h"
 #include "cli/output.h"
 #include "cli/signals.h"
 #include "data/storage.h"
@@ -17,10 +18,44 @@
 #include "graph/graph.h"
 #include "train/feed.h"
 
+/* What other programs call our networks. */
+static const struct session_model_alias model_aliases[] = {
+    {"resnet50v1_5", "resnet50"},
+    {"resnet50_v1.5", "resnet50"},
+    {"wide_deep_large_ds", "wide_deep"},
+};
+enum { MODEL_ALIASES = sizeof model_aliases / sizeof *model_aliases };
+
+const struct session_model_alias *session_model_alias(int index)
+{
+    return index < MODEL_ALIASES ? &model_aliases[index] : NULL;
+}
+
 const char *session_model_name(int index)
 {
-    const struct model *model = model_list()[index];
-    return model ? model->name : NULL;
+    const struct model *const *list = model_list();
+    int count = 0;
+    while (list[count])
+        count++;
+    if (index < count)
+        return list[index]->name;
+    const struct session_model_alias *alias = session_model_alias(index - count);
+    return alias ? alias->theirs : NULL;
+}
+
+static const char *own_model_name(const char *name)
+{
+    for (int i = 0; i < MODEL_ALIASES; i++)
+        if (strcmp(name, model_aliases[i].theirs) == 0)
+            return model_aliases[i].ours;
+    return name;
+}
+
+/* By this very name: an alias may mean something else there, as --steps does to bench. */
+static bool has_option(const struct option *table, const char *name, size_t length)
+{
+    const struct option *row = option_find(table, name, length);
+    return row && row->type != OPTION_IS_REFUSED && strlen(row->name) == length;
 }
 
 /* The words of the recipe whose options this table has; they are of the form --NAME=VALUE. */
@@ -32,7 +67,7 @@ static const char *known_words(struct session *session, const struct option *tab
     for (size_t length; known && (length = option_next_word(&recipe, &word)) > 0;) {
         const char *name = word + strspn(word, "-");
         size_t name_length = strcspn(name, "= ");
-        if (option_find(table, name, name_length))
+        if (has_option(table, name, name_length))
             known = arena_format(session->arena, "%s %.*s", known, (int)length, word);
     }
     return known;
@@ -69,13 +104,14 @@ int session_open(struct session *session, struct options *options, enum session_
     if (!session->arena)
         return error_set(err, ERROR_MEMORY, "no memory to start with");
     if (output_json_prepare(settings->json, err) < 0 ||
-        model_open(settings->model, &session->model, err) < 0)
+        model_open(own_model_name(settings->model), &session->model, err) < 0)
         return -1;
     if (apply_recipe(session, options, part, err) < 0)
         return -1;
     session->threads = choose_threads(settings->threads);
     /* Now, not with the plan: passes over the data, which come first, obey it, too. */
     dnn_set_threads(session->threads);
+    foreign_variables_tell(getenv);
     return 0;
 }
 

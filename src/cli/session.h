@@ -54,6 +54,10 @@ struct session_settings {
         settings, common.scaling, "scaling", .choices = session_scalings, .initial = "range",      \
         .help = "of numeric columns: least 0 and greatest 1, or mean 0 and deviation 1; "          \
                 "the numbers are kept with the weights")
+#define SESSION_SMOOTHING_OPTION(settings)                                                         \
+    OPTION_NUMBER(settings, common.label_smoothing, "label-smoothing", .min = 0, .max = 1,         \
+                  .initial_note = "the model's",                                                   \
+                  .help = "part of each label spread over all classes")
 #define SESSION_BATCH_OPTION(settings)                                                             \
     OPTION_INT(settings, common.batch, "batch-size", .letter = 'b', .initial = "32",               \
                OPTION_AT_LEAST(1), .help = "examples computed together")
@@ -105,7 +109,11 @@ struct session {
     const atomic_int *stop; /* SIGINT or SIGTERM, from session_open on; see cli/signals.h */
 };
 
-const char *session_model_name(int index); /* NULL behind the last */
+const char *session_model_name(int index); /* names and aliases; NULL behind the last */
+struct session_model_alias {
+    const char *theirs, *ours;
+};
+const struct session_model_alias *session_model_alias(int index); /* NULL behind the last */
 extern const char *const session_scalings[];
 /* Fills what the network is told about its data before training (see source_fill_statistics). */
 struct params;

@@ -318,3 +318,12 @@ TEST(options, a_value_written_as_text_is_read_back_the_same)
     ASSERT_TEXT(again.optimizer, "sgd");
     arena_destroy(memory);
 }
+
+TEST(options, behind_two_dashes_a_name_with_a_value_is_an_option)
+{
+    struct sample sample = read_line("-b 8 -- steps=50 batch_size=16");
+    ASSERT_INT(sample.steps, ==, 50);
+    ASSERT_INT(sample.batch, ==, 16);
+    ASSERT_TEXT(read_line("-- what=ever").file, "what=ever");
+    refuses("-- steps=0", "--steps=0: must be at least 1");
+}

@@ -1,0 +1,377 @@
+#include "cli/training.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/stop.h"
+#include "cli/ranks.h"
+#include "comm/comm.h"
+
+enum { EXPLAINED_STEPS = 5, WARMUP_STEPS = 5 };
+
+void training_release(struct training *training)
+{
+    display_release(&training->display);
+    watchers_release(&training->watchers);
+    report_release(&training->report);
+    saving_close(&training->saving);
+    updater_destroy(training->updater);
+    plan_destroy(training->evaluation_plan);
+    plan_destroy(training->plan);
+    params_destroy(training->params);
+    comm_close(training->comm);
+    session_close_data(&training->validation);
+    session_close_data(&training->train);
+    session_close(&training->session);
+}
+
+FILE *training_output(const struct training *training)
+{
+    const char *json = training->settings->common.json;
+    return json && !strcmp(json, "-") ? stderr : stdout;
+}
+
+static int64_t steps_per_epoch(const struct training *training)
+{
+    return loader_steps_per_epoch(training->train.source.trainer.loader);
+}
+
+/* --- from options to a run ------------------------------------------------------------------ */
+
+/* What the user said wins over what was said elsewhere. Steps and epochs said in one breath limit
+ * each other, as max_train_steps and train_epochs of imagenet_main do. */
+static void choose_length(struct training *training)
+{
+    const struct training_settings *settings = training->settings;
+    enum option_source steps = settings->steps ? options_source(training->options, "steps") : 0;
+    enum option_source epochs = options_source(training->options, "epochs");
+    int64_t by_epochs =
+        llround((epochs ? settings->epochs : 1) * (double)steps_per_epoch(training));
+    if (settings->explain && steps <= OPTION_FROM_RECIPE && epochs <= OPTION_FROM_RECIPE)
+        training->asked = EXPLAINED_STEPS;
+    else if (steps > epochs || (steps && steps == epochs && settings->steps < by_epochs))
+        training->asked = settings->steps;
+    else
+        training->asked = by_epochs;
+    training->step = training->saving.resumed ? training->saving.manifest.step : 0;
+    training->first_step = training->step;
+    training->goal = saving_goal(&training->saving, training->asked);
+}
+
+static int choose_evaluations(struct training *training, const struct options *parsed,
+                              struct error *err)
+{
+    const struct training_settings *settings = training->settings;
+    bool by_epochs = options_source(parsed, "eval-every-epochs") > OPTION_FROM_TABLE;
+    training->evaluate_every = settings->eval_every;
+    if (by_epochs && options_source(parsed, "eval-every") > OPTION_FROM_TABLE)
+        return error_set(err, ERROR_USAGE,
+                         "--eval-every and --eval-every-epochs exclude each other");
+    if (by_epochs)
+        training->evaluate_every =
+            llround(settings->eval_every_epochs * (double)steps_per_epoch(training));
+    if (by_epochs && settings->eval_every_epochs > 0 && training->evaluate_every < 1)
+        training->evaluate_every = 1;
+    return 0;
+}
+
+static bool wants_evaluation(const struct training *training)
+{
+    const char *spec = training->settings->eval_data;
+    if (spec)
+        return strcmp(spec, "none") != 0;
+    return strcmp(training->train.source.kind->name, "synthetic") != 0 &&
+           !training->settings->explain;
+}
+
+static int open_data(struct training *training, struct error *err)
+{
+    const struct training_settings *settings = training->settings;
+    if (session_open_data(&training->session, &settings->common, settings->common.data, SPLIT_TRAIN,
+                          &training->train, err) < 0)
+        return -1;
+    const struct source *source = &training->train.source;
+    if (!settings->eval_data && wants_evaluation(training) && source->kind->undivided &&
+        source->kind->undivided(source->dataset))
+        return error_set(err, ERROR_USAGE,
+                         "%s has no part of its own for evaluation: give --eval-data=SPEC, or "
+                         "--eval-data=none",
+                         training->train.spec);
+    const char *spec = settings->eval_data ? settings->eval_data : settings->common.data;
+    if (wants_evaluation(training) &&
+        session_open_data(&training->session, &settings->common, spec, SPLIT_EVALUATE,
+                          &training->validation, err) < 0)
+        return error_wrap(err, "for evaluation (--eval-data=none turns it off)");
+    return 0;
+}
+
+/* Weights and checkpoints replace their forerunner by a rename after a flush; S3 has neither, so a
+ * run that is killed could leave half of one under the name of a whole. */
+static int refuse_bucket(const char *directory, struct error *err)
+{
+    if (strncmp(directory, "s3://", 5) != 0)
+        return 0;
+    return error_set(err, ERROR_USAGE,
+                     "--output-dir=%s: weights and checkpoints need a file system, for S3 can "
+                     "neither rename nor flush; write to a directory and copy it when the run has "
+                     "ended",
+                     directory);
+}
+
+/* An unwritable place is found out before the training, not after. */
+static int choose_output(struct training *training, struct error *err)
+{
+    const char *directory = training->settings->output_dir;
+    if (!directory)
+        return 0;
+    if (refuse_bucket(directory, err) < 0)
+        return -1;
+    if (directory_make(directory, err) < 0)
+        return error_wrap(err, "--output-dir");
+    int length = snprintf(training->weights_path, sizeof training->weights_path,
+                          "%s/weights.safetensors", directory);
+    if (length < 0 || (size_t)length >= sizeof training->weights_path)
+        return error_set(err, ERROR_USAGE, "--output-dir: a path of %zu bytes is too long",
+                         strlen(directory));
+    if (access(directory, W_OK) < 0)
+        return error_set(err, ERROR_IO, "--output-dir=%s cannot be written to", directory);
+    return 0;
+}
+
+static int check_target(const struct training *training, const struct options *parsed,
+                        struct error *err)
+{
+    if (options_source(parsed, "target-accuracy") && !training->validation.source.trainer.loader)
+        return error_set(err, ERROR_USAGE, "--target-accuracy needs an evaluation: %s",
+                         training->settings->explain ? "leave --explain out" : "give --eval-data");
+    if (options_source(parsed, "stop-at-accuracy") &&
+        (!training->validation.source.trainer.loader || !training->evaluate_every))
+        return error_set(err, ERROR_USAGE,
+                         "--stop-at-accuracy needs evaluations on the way: give --eval-every "
+                         "or --eval-every-epochs, and data for them");
+    return 0;
+}
+
+/* Bits depend on the number of threads, so a run that goes on keeps it, unless told otherwise. */
+static void keep_threads(struct training *training, const struct options *parsed)
+{
+    int64_t earlier = saving_earlier(&training->saving, "threads", training->session.threads);
+    if (options_source(parsed, "threads") <= OPTION_FROM_TABLE && earlier > 0 &&
+        earlier < training->session.threads)
+        training->session.threads = (int)earlier;
+}
+
+static int open_checkpoints(struct training *training, const struct options *parsed,
+                            struct error *err)
+{
+    if (saving_open(&training->saving, parsed, &training->settings->saving,
+                    training->session.model->name, err) < 0)
+        return -1;
+    keep_threads(training, parsed);
+    return 0;
+}
+
+static int parse_schedule(struct training *training, struct error *err)
+{
+    const struct training_settings *settings = training->settings;
+    return schedule_parse(settings->schedule, training->rule.rate, settings->warmup_epochs,
+                          steps_per_epoch(training), training->goal, &training->schedule, err);
+}
+
+static int prepare(struct training *training, struct options *parsed,
+                   struct training_settings *settings, struct error *err)
+{
+    if (ranks_refuse_several(err) < 0 ||
+        session_open(&training->session, parsed, SESSION_WHOLE_RECIPE, &settings->common, err) <
+            0 ||
+        rule_resolve_groups(parsed, &settings->rule, training->session.recipe,
+                            settings->common.batch, &training->rule, err) < 0 ||
+        session_build(&training->session, parsed, &settings->common, err) < 0 ||
+        open_checkpoints(training, parsed, err) < 0 || choose_output(training, err) < 0 ||
+        open_data(training, err) < 0 || choose_evaluations(training, parsed, err) < 0 ||
+        check_target(training, parsed, err) < 0)
+        return -1;
+    choose_length(training);
+    return parse_schedule(training, err);
+}
+
+/* --- making what runs ----------------------------------------------------------------------- */
+
+static int make_plans(struct training *training, struct error *err)
+{
+    struct plan_options plan = {.mode = PLAN_TRAIN,
+                                .batch = training->settings->common.batch,
+                                .threads = training->session.threads,
+                                .profile = training->settings->explain};
+    if (params_create(training->session.graph,
+                      updater_slots_needed(training->rule.groups, training->rule.group_count), NULL,
+                      &training->params, err) < 0 ||
+        plan_create(training->session.graph, training->params, &plan, &training->plan, err) < 0)
+        return -1;
+    if (!training->validation.source.trainer.loader)
+        return 0;
+    plan.mode = PLAN_EVALUATE;
+    plan.profile = false;
+    return plan_create(training->session.graph, training->params, &plan, &training->evaluation_plan,
+                       err);
+}
+
+static int start_saving(struct training *training, struct error *err)
+{
+    struct saving_run run = {.options = training->options,
+                             .session = &training->session,
+                             .data = training->train.spec,
+                             .rate = training->rule.rate,
+                             .goal = training->goal,
+                             .steps_per_epoch = steps_per_epoch(training),
+                             .params = training->params,
+                             .updater = training->updater,
+                             .plan = training->plan};
+    return saving_start(&training->saving, &run, err);
+}
+
+static int make(struct training *training, struct error *err)
+{
+    const struct session_settings *common = &training->settings->common;
+    if (make_plans(training, err) < 0 ||
+        params_initialize(training->params, (uint64_t)common->seed, err) < 0 ||
+        session_fill_statistics(&training->session, common, &training->train, training->params,
+                                err) < 0 ||
+        updater_create(training->params, training->rule.groups, training->rule.group_count,
+                       training->session.threads, &training->updater, err) < 0 ||
+        comm_open(&training->comm, err) < 0)
+        return -1;
+    updater_initialize_slots(training->updater);
+    if (saving_load(&training->saving, training->params, training->updater, err) < 0)
+        return -1;
+    if (training->saving.resumed)
+        snprintf(training->checkpoint, sizeof training->checkpoint, "%s", training->saving.path);
+    return start_saving(training, err);
+}
+
+int training_open(struct training *training, struct options *options,
+                  struct training_settings *settings, struct error *err)
+{
+    training->settings = settings;
+    training->options = options;
+    if (prepare(training, options, settings, err) < 0 || make(training, err) < 0)
+        return -1;
+    return stop_check(training->session.stop, err);
+}
+
+/* --- running -------------------------------------------------------------------------------- */
+
+/* Not counted in times. */
+static int64_t warmup_steps(const struct training *training)
+{
+    int64_t half = (training->goal - training->step) / 2;
+    if (options_source(training->options, "num-warmup-batches") > OPTION_FROM_NOTHING)
+        return training->settings->warmup_batches;
+    return half < WARMUP_STEPS ? half : WARMUP_STEPS;
+}
+
+static int make_report(struct training *training, struct error *err)
+{
+    report_release(&training->report);
+    return report_init(&training->report, training->goal - training->step, warmup_steps(training),
+                       err);
+}
+
+/* Lines on standard output and a progress that moves would get into each other's way. */
+static int make_watchers(struct training *training, struct error *err)
+{
+    struct watchers_settings settings = training->settings->watch;
+    settings.quiet |= training->settings->display_every > 0 && !settings.verbose;
+    struct watchers_run run = {.command = training->command,
+                               .model = training->session.model->name,
+                               .data = training->train.spec,
+                               .options = training->options,
+                               .graph = training->session.graph,
+                               .plan = training->plan,
+                               .params = training->params,
+                               .loader = training->train.source.trainer.loader,
+                               .evaluation_loader = training->validation.source.trainer.loader,
+                               .output_dir = training->settings->output_dir,
+                               .first_step = training->step,
+                               .warmup_steps = warmup_steps(training),
+                               .total_steps = training->goal,
+                               .batch = plan_batch(training->plan),
+                               .threads = training->session.threads};
+    watchers_release(&training->watchers);
+    return watchers_create(&settings, &run, &training->watchers, err);
+}
+
+static void make_display(struct training *training)
+{
+    int64_t steps = training->goal - training->step;
+    display_release(&training->display);
+    if (!training->settings->display_every)
+        return;
+    training->display = (struct display){
+        .out = training_output(training),
+        .every = training->settings->display_every,
+        .report = &training->report,
+        .updater = training->updater,
+        .header = {.model = training->session.model->name,
+                   .data = training->train.spec,
+                   .optimizer = rule_rest(&training->rule)->optimizer->name,
+                   .batch = plan_batch(training->plan),
+                   .ranks = comm_size(training->comm),
+                   .batches = steps,
+                   .epochs = steps_per_epoch(training)
+                                 ? (double)steps / (double)steps_per_epoch(training)
+                                 : 0},
+    };
+    strbuf_init(&training->display.text);
+}
+
+static void observe(void *context, const struct train_event *event)
+{
+    struct training *training = context;
+    report_observe(&training->report, event);
+    if (event->kind == TRAIN_STEP)
+        training->step = event->step;
+    if (event->kind == TRAIN_SAVED)
+        snprintf(training->checkpoint, sizeof training->checkpoint, "%s", event->path);
+    watchers_observe(&training->watchers, event);
+    display_observe(&training->display, event);
+}
+
+int training_run(struct training *training, struct error *err)
+{
+    struct trainer_inputs inputs = {
+        .graph = training->session.graph,
+        .plan = training->plan,
+        .train = training->train.source.trainer,
+        .evaluation_plan = training->evaluation_plan,
+        .validation = training->validation.source.trainer,
+        .updater = training->updater,
+        .schedule = &training->schedule,
+        .comm = training->comm,
+        .seed = (uint64_t)training->settings->common.seed,
+        .first_step = training->step,
+        .total_steps = training->goal,
+        .evaluate_every = training->evaluate_every,
+        .stop_accuracy = training->settings->stop_accuracy,
+        .saving = saving_for_trainer(&training->saving),
+        .stop_signal = training->session.stop,
+    };
+    training->first_step = training->step;
+    if (parse_schedule(training, err) < 0 || make_report(training, err) < 0 ||
+        make_watchers(training, err) < 0)
+        return -1;
+    make_display(training);
+    int status = trainer_run(&inputs, observe, training, err);
+    if (status == 0)
+        watchers_end_line(&training->watchers);
+    return status;
+}
+
+void training_end(struct training *training, enum run_outcome outcome)
+{
+    fflush(stdout); /* the results, before others are waited for */
+    watchers_end(&training->watchers, outcome);
+}

@@ -1,0 +1,128 @@
+/* A training, from the words of the command line to a trained network: what train and pipeline have
+ * in common. What is printed about it is in results.h. */
+#ifndef CLI_TRAINING_H
+#define CLI_TRAINING_H
+
+#include "cli/display.h"
+#include "cli/report.h"
+#include "cli/rule.h"
+#include "cli/saving.h"
+#include "cli/session.h"
+#include "cli/watchers.h"
+
+struct comm;
+
+struct training_settings {
+    struct session_settings common;
+    struct rule_settings rule;
+    struct saving_settings saving;
+    struct watchers_settings watch;
+    const char *eval_data, *schedule, *output_dir;
+    int64_t steps, eval_every, display_every, warmup_batches;
+    double epochs, warmup_epochs, eval_every_epochs, target_accuracy, stop_accuracy;
+    bool explain; /* of train only */
+};
+
+/* Rows of a table whose settings are a struct training_settings, or begin with one; between MODEL
+ * and the section about running. */
+#define TRAINING_OPTIONS                                                                           \
+    OPTION_SECTION("Data"),                                                                        \
+        OPTION_TEXT(training_settings, common.data, "data", .value = "SPEC",                       \
+                    .environment = "DATASET_DIR", .aliases = "data-dir data-location",             \
+                    .initial_note = "the model's",                                                 \
+                    .help = "KIND, KIND:DIR (see `lockstep datasets`), or a directory whose "      \
+                            "files tell the kind"),                                                \
+        OPTION_TEXT(training_settings, eval_data, "eval-data", .value = "SPEC",                    \
+                    .initial_note = "the other split of --data; none when synthetic",              \
+                    .help = "data for evaluation; none turns it off"),                             \
+        SESSION_EXAMPLES_OPTION(training_settings), SESSION_READING_OPTIONS(training_settings),    \
+        OPTION_SECTION("Network"), SESSION_NETWORK_OPTIONS(training_settings),                     \
+        SESSION_SCALING_OPTION(training_settings), SESSION_SMOOTHING_OPTION(training_settings),    \
+        OPTION_SECTION("Training"), SESSION_BATCH_OPTION(training_settings),                       \
+        OPTION_LONG(training_settings, steps, "steps", OPTION_AT_LEAST(0), .environment = "STEPS", \
+                    .aliases = "num-batches max-train-steps",                                      \
+                    .initial_note = "as many as --epochs are; 0 says the same",                    \
+                    .help = "steps to train; beyond those of a checkpoint that had reached its "   \
+                            "goal"),                                                               \
+        OPTION_NUMBER(training_settings, epochs, "epochs", .min = 0, .max = 1e6, .value = "N",     \
+                      .aliases = "train-epochs num-epochs num-train-epoch", .initial_note = "1",   \
+                      .help = "passes over the data; with --steps, too, whichever ends first"),    \
+        OPTION_TEXT(training_settings, schedule, "schedule", .initial = "constant",                \
+                    .value = "SHAPE",                                                              \
+                    .help = "of the learning rate: constant, cosine, polynomial[:POWER] or "       \
+                            "piecewise:EPOCH=FACTOR,..."),                                         \
+        OPTION_NUMBER(training_settings, warmup_epochs, "warmup-epochs", OPTION_AT_LEAST(0),       \
+                      .initial = "0", .help = "epochs in which the rate first grows from 0"),      \
+        OPTION_SECTION("Optimizer"), RULE_OPTIONS(training_settings),                              \
+        OPTION_SECTION("Checkpoints"), SAVING_OPTIONS(training_settings),                          \
+        OPTION_SECTION("Results"),                                                                 \
+        OPTION_TEXT(training_settings, output_dir, "output-dir", .value = "DIR", .letter = 'o',    \
+                    .environment = "OUTPUT_DIR", .aliases = "model-dir train-dir",                 \
+                    .help = "where weights.safetensors goes at the end"),                          \
+        OPTION_LONG(training_settings, eval_every, "eval-every", OPTION_AT_LEAST(0),               \
+                    .initial = "0", .initial_note = "only at the end",                             \
+                    .help = "steps between two evaluations"),                                      \
+        OPTION_NUMBER(training_settings, eval_every_epochs, "eval-every-epochs",                   \
+                      OPTION_AT_LEAST(0), .aliases = "epochs-between-evals eval-interval",         \
+                      .help = "the same in epochs"),                                               \
+        OPTION_NUMBER(training_settings, target_accuracy, "target-accuracy", .min = 0, .max = 1,   \
+                      .environment = "TARGET_ACCURACY",                                            \
+                      .help = "fail (status 1) when the last evaluation stays below it"),          \
+        OPTION_NUMBER(training_settings, stop_accuracy, "stop-at-accuracy", .min = 0, .max = 1,    \
+                      .aliases = "stop-threshold stop-at-top-1-accuracy",                          \
+                      .help = "end the training when an evaluation reaches it"),                   \
+        SESSION_JSON_OPTION(training_settings),                                                    \
+        OPTION_LONG(training_settings, display_every, "display-every", OPTION_AT_LEAST(1),         \
+                    .help = "instead of the progress, print a line as tf_cnn_benchmarks does "     \
+                            "after every N steps, and the whole speed at the end"),                \
+        OPTION_LONG(training_settings, warmup_batches, "num-warmup-batches", OPTION_AT_LEAST(0),   \
+                    .initial_note = "5, at most half of all",                                      \
+                    .help = "first steps whose time is not measured; they train, too"),            \
+        WATCHERS_OPTIONS(training_settings)
+
+/* Everything a training holds, in the order it is taken. */
+struct training {
+    const char *command; /* its name, for those who watch */
+    const struct training_settings *settings;
+    const struct options *options;
+    struct session session;
+    struct session_data train, validation;
+    struct rule rule;
+    struct schedule schedule;
+    struct saving saving;
+    int64_t asked;            /* steps that one run was asked for */
+    int64_t step;             /* finished ones, those of the checkpoint included */
+    int64_t first_step, goal; /* of the run that was made last, or comes next */
+    int64_t evaluate_every;
+    struct comm *comm;
+    struct params *params;
+    struct plan *plan, *evaluation_plan;
+    struct updater *updater;
+    struct report report; /* of the run that was made last */
+    struct watchers watchers;
+    struct display display;
+    char weights_path[PATH_MAX]; /* empty: no place for them was given */
+    char checkpoint[PATH_MAX];   /* the newest one; empty: none */
+};
+
+/* Nothing opened yet, by the command of this name. */
+#define TRAINING_OF(name) ((struct training){.command = (name), .saving = SAVING_NONE})
+
+/* Everything up to the first step: the network, its data, what a checkpoint holds. The options and
+ * the settings must outlive it. Where the run ends is `goal`, which the caller may change. Release
+ * it whether or not this succeeds. */
+int training_open(struct training *training, struct options *options,
+                  struct training_settings *settings, struct error *err);
+void training_release(struct training *training);
+
+/* From `step` to `goal`, then an evaluation; without a step, too. Returns 0 also when a signal ended
+ * it early. May be called again with a later goal: the result is the same as that of a run that
+ * resumes from the checkpoint. */
+int training_run(struct training *training, struct error *err);
+/* Tells those who watch how that run ended; after its results were printed. */
+void training_end(struct training *training, enum run_outcome outcome);
+
+/* Where what is printed goes: standard output, unless the JSON does. */
+FILE *training_output(const struct training *training);
+
+#endif
