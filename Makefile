@@ -18,7 +18,7 @@ CFLAGS   += -std=c17 $(OPT) -g -fPIC -fopenmp -ffp-contract=fast -fno-math-errno
 CFLAGS   += $(if $(DEV),-Werror) \
             $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 LDFLAGS  += -fopenmp -Wl,--as-needed $(if $(SAN),-fsanitize=$(SAN))
-LDLIBS   += -ldnnl -ljansson -ljpeg -lpng16 -lz -lm -ldl -lpthread
+LDLIBS   += -ldnnl -ljansson -ljpeg -lpng16 -levent -levent_pthreads -lz -lm -ldl -lpthread
 
 SOURCES  := $(filter-out src/cli/%,$(wildcard src/*/*.c src/*/*/*.c))
 CLI      := $(filter-out src/cli/main.c,$(wildcard src/cli/*.c))
@@ -67,7 +67,7 @@ check: $(BUILD)/$(NAME) $(TESTS)
 	@LOCKSTEP=$(BUILD)/$(NAME) tools/run-tests $(TESTS) $(SCRIPTS)
 
 # The OpenMP runtime is not instrumented and would report falsely: only what starts threads itself.
-THREAD_TESTS := $(addprefix $(BUILD)/tests/unit/data/,test_loader test_pictures test_shards test_storage_s3)
+THREAD_TESTS := $(addprefix $(BUILD)/tests/unit/data/,test_loader test_pictures test_shards test_storage_s3) $(BUILD)/tests/unit/net/test_server
 check-threads: $(THREAD_TESTS)
 	@tools/run-tests $(THREAD_TESTS)
 .PHONY: check-threads
@@ -121,7 +121,7 @@ build/fuzz/%.o: %.c | lists
 	@mkdir -p $(@D)
 	clang $(CPPFLAGS) $(FUZZ_FLAGS) -c -o $@ $<
 build/fuzz/fuzz_%: build/fuzz/fuzz/fuzz_%.o $(FUZZ_OBJECTS)
-	clang -fsanitize=fuzzer,address,undefined -o $@ $^ -ljansson -ljpeg -lpng16 -lz -lm -lpthread
+	clang -fsanitize=fuzzer,address,undefined -o $@ $^ -ljansson -ljpeg -lpng16 -levent -levent_pthreads -lz -lm -lpthread
 fuzz: $(FUZZERS)
 	@tools/fuzz $(FUZZ_SECONDS) $(FUZZERS)
 .PHONY: fuzz

@@ -1,0 +1,28 @@
+/* What the server's two files share. */
+#ifndef NET_SERVER_INTERNAL_H
+#define NET_SERVER_INTERNAL_H
+
+#include <event2/event.h>
+#include <event2/http.h>
+
+#include "net/server.h"
+
+struct server_request {
+    struct server *server;
+    struct evhttp_request *inner;
+};
+
+struct server_stream {
+    struct server *server;
+    struct server_stream *next; /* of the server */
+    struct listener *listeners;
+    int count;
+    double idle_seconds;
+};
+
+/* Headers every reply has. */
+void server_add_common_headers(struct evhttp_request *inner);
+/* Called at the end of the server: listeners get the end of their stream, or (at_once) none. */
+void server_stream_end(struct server_stream *stream, bool at_once);
+
+#endif
