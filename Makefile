@@ -18,7 +18,7 @@ CFLAGS   += -std=c17 $(OPT) -g -fPIC -fopenmp -ffp-contract=fast -fno-math-errno
 CFLAGS   += $(if $(DEV),-Werror) \
             $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 LDFLAGS  += -fopenmp -Wl,--as-needed $(if $(SAN),-fsanitize=$(SAN))
-LDLIBS   += -ldnnl -ljansson -ljpeg -lpng16 -levent -levent_pthreads -lz -lm -ldl -lpthread
+LDLIBS   += -ldnnl -ljansson -ljpeg -lpng16 -levent_extra -levent_core -levent_pthreads -lz -lm -ldl -lpthread
 
 SOURCES  := $(filter-out src/cli/%,$(wildcard src/*/*.c src/*/*/*.c))
 CLI      := $(filter-out src/cli/main.c,$(wildcard src/cli/*.c))
@@ -44,6 +44,8 @@ $(BUILD)/%.o: %.c | lists
 	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 $(BUILD)/tests/%.o: CPPFLAGS += -Itests
+# The live page is part of the program.
+$(BUILD)/src/watch/page.o: $(wildcard web/*)
 
 # One line per file of a kind; replaced only when the set of files changes.
 # $(call list,NAME,MACRO,files)
@@ -121,7 +123,7 @@ build/fuzz/%.o: %.c | lists
 	@mkdir -p $(@D)
 	clang $(CPPFLAGS) $(FUZZ_FLAGS) -c -o $@ $<
 build/fuzz/fuzz_%: build/fuzz/fuzz/fuzz_%.o $(FUZZ_OBJECTS)
-	clang -fsanitize=fuzzer,address,undefined -o $@ $^ -ljansson -ljpeg -lpng16 -levent -levent_pthreads -lz -lm -lpthread
+	clang -fsanitize=fuzzer,address,undefined -o $@ $^ -ljansson -ljpeg -lpng16 -levent_extra -levent_core -levent_pthreads -lz -lm -lpthread
 fuzz: $(FUZZERS)
 	@tools/fuzz $(FUZZ_SECONDS) $(FUZZERS)
 .PHONY: fuzz

@@ -86,7 +86,7 @@ static size_t proc_kibibytes(const char *path, const char *key, size_t missing)
     return (size_t)value * 1024;
 }
 
-static size_t memory_rss_bytes(void)
+size_t memory_rss_bytes(void)
 {
     return proc_kibibytes("/proc/self/status", "VmRSS:", 0);
 }

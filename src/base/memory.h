@@ -28,6 +28,7 @@ struct slab {
 int slab_create(size_t bytes, const char *what, struct slab *out, struct error *err);
 void slab_release(struct slab *slab); /* accepts an empty one */
 
+size_t memory_rss_bytes(void); /* resident now */
 size_t memory_peak_rss_bytes(void);
 /* What this process may use: the cgroup's limit or the machine's memory, whichever is less. */
 size_t memory_limit_bytes(void);

@@ -230,10 +230,12 @@ static int prepare(struct job *job, struct options *parsed, struct train_setting
 
 static int make_plans(struct job *job, struct error *err)
 {
-    struct plan_options plan = {.mode = PLAN_TRAIN,
-                                .batch = job->settings->common.batch,
-                                .threads = job->session.threads,
-                                .profile = job->settings->explain};
+    struct plan_options plan = {
+        .mode = PLAN_TRAIN,
+        .batch = job->settings->common.batch,
+        .threads = job->session.threads,
+        .profile = job->settings->explain ||
+                   watchers_want_profile(&job->settings->watch, job->settings->output_dir)};
     if (params_create(job->session.graph,
                       updater_slots_needed(job->rule.groups, job->rule.group_count), NULL,
                       &job->params, err) < 0 ||
@@ -445,6 +447,7 @@ static int run(struct options *parsed, void *settings, struct error *err)
     if (prepare(&job, parsed, settings, err) < 0 || make(&job, parsed, err) < 0)
         goto out;
     if (train(&job, signals_catch(), err) < 0) {
+        watchers_fail(&job.watchers, err);
         status = save_after_failure(&job, err);
         goto out;
     }

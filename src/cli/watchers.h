@@ -3,23 +3,34 @@
 #ifndef CLI_WATCHERS_H
 #define CLI_WATCHERS_H
 
+#include <limits.h>
+
 #include "cli/options.h"
 
+struct arena;
+struct dashboard;
 struct graph;
 struct plan;
 struct progress;
 struct lines;
+struct record;
 struct train_event;
 
 struct watchers_settings {
     bool quiet, verbose;
+    const char *dashboard, *metrics; /* [ADDRESS:]PORT, or NULL */
 };
 
 /* Rows of a table whose settings have a `struct watchers_settings watch`. */
 #define WATCHERS_OPTIONS(settings)                                                                 \
     OPTION_FLAG(settings, watch.quiet, "quiet", .letter = 'q', .help = "show no progress"),        \
         OPTION_FLAG(settings, watch.verbose, "verbose", .letter = 'v',                             \
-                    .help = "a line for every step")
+                    .help = "a line for every step"),                                              \
+        OPTION_TEXT(settings, watch.dashboard, "dashboard", .value = "[ADDRESS:]PORT",             \
+                    .help = "serve a live page of the run; 0 takes any free port. For this "       \
+                            "machine only, unless an address is given"),                           \
+        OPTION_TEXT(settings, watch.metrics, "metrics-port", .value = "[ADDRESS:]PORT",            \
+                    .help = "serve /metrics for Prometheus")
 
 /* What a watcher may tell about the run; all borrowed for its length. */
 struct watchers_run {
@@ -37,12 +48,21 @@ struct watchers_run {
 struct watchers {
     struct progress *progress;
     struct lines *lines;
+    struct arena *arena; /* of what the record borrows */
+    struct record *record;
+    struct dashboard *dashboard;
+    char page_path[PATH_MAX]; /* where dashboard.html goes at the end; "": nowhere */
 };
+
+/* Whether somebody will show how long each operation took, so that the plan must take the time. */
+bool watchers_want_profile(const struct watchers_settings *settings, const char *output_dir);
 
 int watchers_create(const struct watchers_settings *settings, const struct watchers_run *run,
                     struct watchers *out, struct error *err);
 /* A train_observer; the context is the struct watchers. */
 void watchers_observe(void *watchers, const struct train_event *event);
+/* Instead of the last event: the run ended by this failure. */
+void watchers_fail(struct watchers *watchers, const struct error *err);
 /* Takes the moving line away before results are printed; the others go on. */
 void watchers_end_line(struct watchers *watchers);
 void watchers_release(struct watchers *watchers);
