@@ -3,7 +3,7 @@
 "use strict";
 
 const Charts = (() => {
-    const PAD = { left: 52, right: 10, top: 8, bottom: 24 };
+    const PAD = { left: 44, right: 12, top: 8, bottom: 24 }; /* left: at least */
 
     const finite = (v) => v !== null && v !== undefined && Number.isFinite(v);
 
@@ -128,7 +128,11 @@ const Charts = (() => {
             this.canvas = document.createElement("canvas");
             this.canvas.tabIndex = 0;
             this.canvas.setAttribute("role", "img");
-            figure.append(caption, this.canvas);
+            this.left = PAD.left;
+            const place = document.createElement("div");
+            place.className = "plot";
+            place.append(this.canvas);
+            figure.append(caption, place);
             this.listen();
             new ResizeObserver(() => group.draw()).observe(this.canvas);
         }
@@ -138,8 +142,8 @@ const Charts = (() => {
             const at = (event) => {
                 const box = canvas.getBoundingClientRect();
                 const [low, high] = group.bounds();
-                const part = (event.clientX - box.left - PAD.left) /
-                    Math.max(1, box.width - PAD.left - PAD.right);
+                const part = (event.clientX - box.left - this.left) /
+                    Math.max(1, box.width - this.left - PAD.right);
                 return low + Math.max(0, Math.min(1, part)) * (high - low);
             };
             canvas.addEventListener("pointermove", (event) => {
@@ -211,7 +215,7 @@ const Charts = (() => {
             if (this.log) return [low / 1.15, high * 1.15];
             const margin = (high - low) * 0.06;
             const ceiling = high + margin;
-            return [this.zero && low >= 0 ? 0 : low - margin,
+            return [this.zero && low >= 0 ? 0 : low >= 0 ? Math.max(0, low - margin) : low - margin,
                 this.top !== undefined ? Math.min(ceiling, this.top) : ceiling];
         }
 
@@ -229,16 +233,23 @@ const Charts = (() => {
             pen.clearRect(0, 0, width, height);
             const [first, last] = this.visible();
             const [x0, x1] = group.bounds(), [y0, y1] = this.limits(first, last);
-            const plot = { left: PAD.left, right: width - PAD.right, top: PAD.top,
+            pen.font = `11px ${getComputedStyle(document.body).fontFamily}`;
+            const rows = Math.max(2, Math.round((height - PAD.top - PAD.bottom) / 42));
+            const unit = this.unit ? this.unit(y1) : 1; /* ticks are round in this */
+            const vertical = this.log ? logTicks(y0, y1)
+                : ticks(y0 / unit, y1 / unit, rows).map((v) => v * unit);
+            this.left = Math.max(PAD.left,
+                12 + Math.max(0, ...vertical.map((v) => pen.measureText(this.formatY(v)).width)));
+            const plot = { left: this.left, right: width - PAD.right, top: PAD.top,
                 bottom: height - PAD.bottom };
             const scaleY = this.log ? Math.log10 : (v) => v;
             const px = (v) => plot.left + (v - x0) / (x1 - x0) * (plot.right - plot.left);
             const py = (v) => plot.bottom - (scaleY(v) - scaleY(y0)) / (scaleY(y1) - scaleY(y0)) *
                 (plot.bottom - plot.top);
-            this.drawAxes(pen, plot, px, py, [x0, x1], [y0, y1]);
+            this.drawAxes(pen, plot, px, py, [x0, x1], vertical);
             pen.save();
             pen.beginPath();
-            pen.rect(plot.left, plot.top - 4, plot.right - plot.left, plot.bottom - plot.top + 5);
+            pen.rect(plot.left, plot.top - 6, plot.right - plot.left + 6, plot.bottom - plot.top + 7);
             pen.clip();
             this.drawSeries(pen, px, py, first, last, plot);
             pen.restore();
@@ -246,16 +257,13 @@ const Charts = (() => {
             this.tell();
         }
 
-        drawAxes(pen, plot, px, py, [x0, x1], [y0, y1]) {
+        drawAxes(pen, plot, px, py, [x0, x1], vertical) {
             const { group } = this;
-            pen.font = `11px ${getComputedStyle(document.body).fontFamily}`;
             pen.fillStyle = this.color("quiet");
             pen.strokeStyle = this.color("grid");
             pen.lineWidth = 1;
             pen.textBaseline = "middle";
             pen.textAlign = "right";
-            const vertical = this.log ? logTicks(y0, y1)
-                : ticks(y0, y1, Math.max(2, Math.round((plot.bottom - plot.top) / 42)));
             for (const v of vertical) {
                 const y = Math.round(py(v)) + 0.5;
                 if (y < plot.top - 3 || y > plot.bottom + 3) continue;
@@ -263,7 +271,7 @@ const Charts = (() => {
                 pen.moveTo(plot.left, y);
                 pen.lineTo(plot.right, y);
                 pen.stroke();
-                pen.fillText(this.formatY(v, true), plot.left - 8, y);
+                pen.fillText(this.formatY(v), plot.left - 8, y);
             }
             pen.textBaseline = "top";
             pen.textAlign = "center";

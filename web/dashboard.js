@@ -72,7 +72,7 @@
 
     const COLUMNS = ["step", "at", "speed", "loss", "low", "high", "accuracy", "rate", "resident",
         "input", "forward", "backward", "reduce", "update"];
-    const PARTS = [["input", "amber"], ["forward", "blue"], ["backward", "green"], ["reduce", "pink"], ["update", "sky"]];
+    const PARTS = [["input", "amber"], ["forward", "blue"], ["backward", "green"], ["reduce", "pink"], ["update", "orange"]];
     const data = { version: -1, generation: 0, run: {}, status: {}, points: {}, stride: 1, evaluations: [],
         log: [], layers: [], layerSeconds: [], memory: [], settings: [] };
     for (const key of COLUMNS) data.points[key] = [];
@@ -161,8 +161,10 @@
     const partsChart = new Chart(group, $("parts-card"), "Time of a step", {
         series: PARTS.map(([key, color]) => ({ key, kind: "area", color })),
         zero: true,
-        formatY: (v) => v === 0 ? "0" : secondsText(v).replace(/\.0+ /, " "),
-        legend: (i) => PARTS.filter(([key]) => point(key, i) > 0).map(([key, color]) => [color, key, secondsText(point(key, i))]),
+        formatY: (v) => v === 0 ? "0" : v < 1e-3 ? `${+(v * 1e6).toPrecision(4)} µs` : v < 1 ? `${+(v * 1e3).toPrecision(4)} ms` : `${+v.toPrecision(4)} s`,
+        unit: (top) => top < 1e-3 ? 1e-6 : top < 1 ? 1e-3 : 1,
+        legend: (i) => PARTS.map(([key, color]) => [color, key, partsChart.data[key][i]]).filter(([, , v]) => v > 0)
+            .map(([color, key, v]) => [color, key, secondsText(v)]),
     });
     const speedChart = new Chart(group, $("speed-card"), "Throughput", {
         series: [{ key: "speed", kind: "faint", color: "green" }, { key: "smooth", kind: "line", color: "green" }],
@@ -179,7 +181,8 @@
     const memoryChart = new Chart(group, $("memory-card"), "Resident memory", {
         series: [{ key: "resident", kind: "line", color: "sky" }],
         zero: true,
-        formatY: (v) => v === 0 ? "0" : bytesText(v),
+        unit: (top) => 1024 ** Math.max(0, Math.floor(Math.log2(top / 4) / 10)),
+        formatY: (v) => v === 0 ? "0" : bytesText(v).replace(/\.0+ /, " "),
         legend: (i) => [["sky", "resident", bytesText(point("resident", i))]],
     });
 
@@ -204,7 +207,9 @@
         lossChart.data = { ...points, smooth: smooth(points.loss, view.smoothing) };
         accuracyChart.data = { ...points, smooth: smooth(points.accuracy, view.smoothing) };
         speedChart.data = { ...points, smooth: smooth(points.speed, Math.max(0.5, view.smoothing)) };
-        partsChart.data = rateChart.data = memoryChart.data = points;
+        rateChart.data = memoryChart.data = points;
+        partsChart.data = {};
+        for (const [key] of PARTS) partsChart.data[key] = smooth(points[key], view.smoothing);
         const mark = (key) => data.evaluations.map((e) => ({ x: view.byTime ? e.at : e.step, y: e[key] }));
         lossChart.marks = mark("loss");
         accuracyChart.marks = mark("accuracy");
@@ -291,7 +296,7 @@
             show("eval-title", "Evaluation loss");
             show("eval-main", number(newest.loss), newest.loss);
         }
-        notes.push(`at step ${grouped(newest.step)}`);
+        notes.push(`step ${grouped(newest.step)}`);
         show("eval-note", notes.join(" · "), newest.loss);
     }
 
@@ -307,7 +312,7 @@
     }
 
     function showMemory() {
-        const colors = ["blue", "green", "sky", "amber", "pink", "orange"];
+        const colors = ["blue", "amber", "green", "pink", "orange", "sky"];
         const sum = data.memory.reduce((total, item) => total + item.bytes, 0);
         $("memory-classes").hidden = !sum;
         show("classes-sum", bytesText(sum), sum);
@@ -392,10 +397,10 @@
         const share = make("td", undefined, "number");
         share.append(meter);
         line.append(make("td", String(row.order), "quiet order"), make("td", row.node, "name"),
-            make("td", row.op), make("td", row.pass, "quiet"), make("td", row.kernel, "mono"),
+            make("td", row.op, "op"), make("td", row.pass, "quiet"), make("td", row.kernel, "mono"),
             make("td", row.seconds === null ? "" : secondsText(row.seconds), "number"), share,
-            make("td", row.speed === null ? "" : number(row.speed), "number"),
-            make("td", bytesText(row.bytes), "number quiet"));
+            make("td", row.speed === null ? "" : number(row.speed), "number flops"),
+            make("td", bytesText(row.bytes), "number quiet moves"));
         return line;
     }
 
