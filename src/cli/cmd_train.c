@@ -213,7 +213,7 @@ static int check_target(const struct job *job, const struct options *parsed, str
 static int prepare(struct job *job, struct options *parsed, struct train_settings *settings,
                    struct error *err)
 {
-    if (ranks_refuse_several(err) < 0 ||
+    if (ranks_refuse_several(err) < 0 || watchers_check(&settings->watch, err) < 0 ||
         session_open(&job->session, parsed, SESSION_WHOLE_RECIPE, &settings->common, err) < 0 ||
         rule_resolve_groups(parsed, &settings->rule, job->session.recipe, settings->common.batch,
                             &job->rule, err) < 0 ||

@@ -23,6 +23,16 @@ static int watch_on_standard_error(const struct watchers_settings *settings,
     return lines_create(&lines, &watchers->lines, err);
 }
 
+int watchers_check(const struct watchers_settings *settings, struct error *err)
+{
+    struct address unused;
+    if (settings->dashboard && address_parse(settings->dashboard, "--dashboard", &unused, err) < 0)
+        return -1;
+    if (settings->metrics && address_parse(settings->metrics, "--metrics-port", &unused, err) < 0)
+        return -1;
+    return 0;
+}
+
 bool watchers_want_profile(const struct watchers_settings *settings, const char *output_dir)
 {
     return settings->dashboard || output_dir;

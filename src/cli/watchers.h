@@ -54,6 +54,8 @@ struct watchers {
     char page_path[PATH_MAX]; /* where dashboard.html goes at the end; "": nowhere */
 };
 
+/* Refuses addresses that are none, before anything is done. */
+int watchers_check(const struct watchers_settings *settings, struct error *err);
 /* Whether somebody will show how long each operation took, so that the plan must take the time. */
 bool watchers_want_profile(const struct watchers_settings *settings, const char *output_dir);
 
