@@ -193,7 +193,9 @@ const Charts = (() => {
                 if (v > high) high = v;
             };
             const areas = this.series.filter((s) => s.kind === "area");
-            for (let i = first; i <= last; i++) {
+            /* The first step pays for warming up; it may stick out. */
+            const from0 = this.skipFirst && first === 0 && last > 10 ? 1 : first;
+            for (let i = from0; i <= last; i++) {
                 let sum = 0;
                 for (const s of this.series) {
                     const column = this.data[s.key];

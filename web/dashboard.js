@@ -161,6 +161,7 @@
     const partsChart = new Chart(group, $("parts-card"), "Time of a step", {
         series: PARTS.map(([key, color]) => ({ key, kind: "area", color })),
         zero: true,
+        skipFirst: true,
         formatY: (v) => v === 0 ? "0" : v < 1e-3 ? `${+(v * 1e6).toPrecision(4)} µs` : v < 1 ? `${+(v * 1e3).toPrecision(4)} ms` : `${+v.toPrecision(4)} s`,
         unit: (top) => top < 1e-3 ? 1e-6 : top < 1 ? 1e-3 : 1,
         legend: (i) => PARTS.map(([key, color]) => [color, key, partsChart.data[key][i]]).filter(([, , v]) => v > 0)
@@ -209,7 +210,8 @@
         speedChart.data = { ...points, smooth: smooth(points.speed, Math.max(0.5, view.smoothing)) };
         rateChart.data = memoryChart.data = points;
         partsChart.data = {};
-        for (const [key] of PARTS) partsChart.data[key] = smooth(points[key], view.smoothing);
+        for (const [key] of PARTS) /* the first step, which pays for warming up, on its own */
+            partsChart.data[key] = [...points[key].slice(0, 1), ...smooth(points[key].slice(1), view.smoothing)];
         const mark = (key) => data.evaluations.map((e) => ({ x: view.byTime ? e.at : e.step, y: e[key] }));
         lossChart.marks = mark("loss");
         accuracyChart.marks = mark("accuracy");
