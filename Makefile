@@ -69,7 +69,8 @@ check: $(BUILD)/$(NAME) $(TESTS)
 	@LOCKSTEP=$(BUILD)/$(NAME) tools/run-tests $(TESTS) $(SCRIPTS)
 
 # The OpenMP runtime is not instrumented and would report falsely: only what starts threads itself.
-THREAD_TESTS := $(addprefix $(BUILD)/tests/unit/data/,test_loader test_pictures test_shards test_storage_s3) $(BUILD)/tests/unit/net/test_server
+THREAD_TESTS := $(addprefix $(BUILD)/tests/unit/,data/test_loader data/test_pictures data/test_shards \
+            data/test_storage_s3 net/test_server watch/test_record)
 check-threads: $(THREAD_TESTS)
 	@tools/run-tests $(THREAD_TESTS)
 .PHONY: check-threads

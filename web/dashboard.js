@@ -283,7 +283,10 @@
     }
 
     function showEvaluation(newest) {
-        if (!newest) return;
+        if (!newest) {
+            show("eval-note", data.status.state === "running" || data.status.state === "starting" ? "none yet" : "none");
+            return;
+        }
         const best = data.evaluations.reduce((a, e) => finite(e.accuracy) && e.accuracy > a.accuracy ? e : a, newest);
         const notes = [];
         if (finite(newest.auc)) {
@@ -367,27 +370,48 @@
 
     /* --- layers ------------------------------------------------------------------------------- */
 
-    const table = { key: "seconds", down: true, all: false, filter: "", drawn: 0 };
+    const table = { key: "seconds", down: true, all: false, filter: "", by: "" };
     const FIRST_ROWS = 12;
 
+    /* Rows with the same layer, or operation, as one. What they do not have in common is counted. */
+    function sumUp(rows, by) {
+        const groups = new Map();
+        for (const row of rows) {
+            const key = row[by], sum = groups.get(key);
+            if (!sum) {
+                groups.set(key, { ...row, count: 1 });
+                continue;
+            }
+            sum.count++;
+            for (const name of ["node", "op", "pass", "kernel"]) if (sum[name] !== row[name]) sum[name] = "";
+            for (const name of ["flops", "bytes"]) sum[name] += row[name];
+            if (row.seconds !== null) sum.seconds = (sum.seconds || 0) + row.seconds;
+        }
+        for (const sum of groups.values())
+            if (sum.count > 1 && !sum.pass) sum.pass = `${sum.count} parts`;
+        return [...groups.values()];
+    }
+
     function layerRows() {
-        const sum = data.layerSeconds.reduce((a, b) => a + (b || 0), 0);
-        const rows = data.layers.map((layer, i) => {
-            const time = data.layerSeconds[i];
-            return { ...layer, order: i + 1, seconds: finite(time) ? time : null,
-                share: sum && finite(time) ? time / sum : null,
-                speed: layer.flops > 0 && time > 0 ? layer.flops / time / 1e9 : null };
-        });
-        const key = !sum && (table.key === "seconds" || table.key === "share") ? "order" : table.key;
+        const total = data.layerSeconds.reduce((a, b) => a + (b || 0), 0);
+        let rows = data.layers.map((layer, i) =>
+            ({ ...layer, order: i + 1, seconds: finite(data.layerSeconds[i]) ? data.layerSeconds[i] : null }));
         const wanted = table.filter.toLowerCase();
-        const found = wanted ? rows.filter((r) => `${r.node} ${r.op} ${r.pass} ${r.kernel}`.toLowerCase().includes(wanted)) : rows;
-        found.sort((a, b) => {
+        if (wanted) rows = rows.filter((r) => `${r.node} ${r.op} ${r.pass} ${r.kernel}`.toLowerCase().includes(wanted));
+        if (table.by) rows = sumUp(rows, table.by);
+        for (const row of rows) {
+            row.share = total && row.seconds !== null ? row.seconds / total : null;
+            row.speed = row.flops > 0 && row.seconds > 0 ? row.flops / row.seconds / 1e9 : null;
+        }
+        /* As long as nothing is measured, in the order of the plan. */
+        const unmeasured = !total && (table.key === "seconds" || table.key === "share");
+        const key = unmeasured ? "order" : table.key, sign = table.down && !unmeasured ? -1 : 1;
+        rows.sort((a, b) => {
             const [x, y] = [a[key], b[key]];
-            const order = typeof x === "string" || typeof y === "string" ? String(x).localeCompare(String(y), "en", { numeric: true })
-                : (x ?? -1) - (y ?? -1);
-            return (key === "order" && !sum ? 1 : table.down ? -1 : 1) * order || a.order - b.order;
+            const order = typeof x === "string" ? x.localeCompare(y, "en", { numeric: true }) : (x ?? -1) - (y ?? -1);
+            return sign * order || a.order - b.order;
         });
-        return [found, sum];
+        return [rows, total];
     }
 
     function layerRow(row, most) {
@@ -419,6 +443,13 @@
         for (const head of document.querySelectorAll("th[data-key]"))
             if (head.dataset.key === table.key) head.setAttribute("aria-sort", table.down ? "descending" : "ascending");
             else head.removeAttribute("aria-sort");
+    }
+
+    function groupBy(by) {
+        table.by = by;
+        for (const button of $("grouping").children)
+            button.setAttribute("aria-pressed", String(button.dataset.by === by));
+        showLayers();
     }
 
     function sortBy(key) {
@@ -545,6 +576,7 @@
         "[": () => setSmoothing(view.smoothing - 0.1),
         "]": () => setSmoothing(view.smoothing + 0.1),
         t: nextTheme,
+        g: () => groupBy({ "": "node", node: "op", op: "" }[table.by]),
         "/": () => $("filter").focus(),
         "?": () => $("shortcuts").showModal(),
     };
@@ -573,6 +605,7 @@
     $("all-layers").addEventListener("click", () => { table.all = !table.all; showLayers(); });
     for (const head of document.querySelectorAll("th[data-key]"))
         head.querySelector("button").addEventListener("click", () => sortBy(head.dataset.key));
+    for (const button of $("grouping").children) button.addEventListener("click", () => groupBy(button.dataset.by));
     group.onChange = () => { $("unzoom").hidden = !group.range; };
     window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => group.draw());
 

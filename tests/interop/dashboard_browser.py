@@ -212,6 +212,10 @@ def check_keyboard(driver):
     rows = [row.text for row in driver.find_elements(By.CSS_SELECTOR, "#layer-rows tr")]
     check("/ filters layers", rows and all("dense" in row for row in rows), rows)
     press(driver, Keys.ESCAPE)
+    press(driver, "g", "g")
+    operations = [cell.text for cell in driver.find_elements(By.CSS_SELECTOR, "#layer-rows .op")]
+    check("g sums up by operation", len(operations) == len(set(operations)) > 3, operations)
+    press(driver, "g")
     driver.find_element(By.CSS_SELECTOR, "th[data-key=node] button").click()
     names = [cell.text for cell in driver.find_elements(By.CSS_SELECTOR, "#layer-rows .name")]
     check("a click sorts by name", names == sorted(names) and len(names) > 5, names)
