@@ -51,6 +51,7 @@
     /* Sets a text only when it differs, and the value behind it for whoever reads the page. */
     function show(id, text, value, unit) {
         const element = $(id);
+        if (value !== undefined) element.dataset.value = value === null ? "" : String(value);
         if (element.dataset.text === text + (unit || "")) return;
         element.dataset.text = text + (unit || "");
         element.textContent = text;
@@ -59,7 +60,6 @@
             small.textContent = unit;
             element.append(small);
         }
-        if (value !== undefined) element.dataset.value = value === null ? "" : String(value);
     }
     function make(tag, text, className) {
         const element = document.createElement(tag);
@@ -288,21 +288,18 @@
             return;
         }
         const best = data.evaluations.reduce((a, e) => finite(e.accuracy) && e.accuracy > a.accuracy ? e : a, newest);
-        const notes = [];
+        let note = `accuracy at step ${grouped(newest.step)}`;
         if (finite(newest.auc)) {
-            show("eval-title", "Evaluation AUC");
             show("eval-main", newest.auc.toFixed(4), newest.auc);
-            notes.push(`accuracy ${percent(newest.accuracy)}`);
+            note = `AUC, accuracy ${percent(newest.accuracy)}`;
         } else if (finite(newest.accuracy)) {
-            show("eval-title", "Evaluation accuracy");
             show("eval-main", (newest.accuracy * 100).toFixed(2), newest.accuracy, "%");
-            notes.push(best === newest ? `loss ${number(newest.loss)}` : `best ${percent(best.accuracy)}`);
+            if (best !== newest) note = `best ${percent(best.accuracy)} at ${grouped(best.step)}`;
         } else {
-            show("eval-title", "Evaluation loss");
             show("eval-main", number(newest.loss), newest.loss);
+            note = `loss at step ${grouped(newest.step)}`;
         }
-        notes.push(`step ${grouped(newest.step)}`);
-        show("eval-note", notes.join(" · "), newest.loss);
+        show("eval-note", note, newest.loss);
     }
 
     /* --- what does not change ----------------------------------------------------------------- */
