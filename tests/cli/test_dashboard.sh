@@ -8,15 +8,20 @@ small="mnist_custom --examples 640 --threads 1"
 trainer=
 trap '[ -z "$trainer" ] || kill -9 $trainer 2>/dev/null; rm -rf "$work"' EXIT
 
-# begin WORDS...: a training that goes on until `stop`; its addresses are in $page and $metrics.
-begin() {
-    "$LOCKSTEP" train $small --steps 1000000 "$@" >"$work/out" 2>"$work/err" </dev/null &
-    trainer=$!
+# await COMMAND...: until it succeeds, or two minutes have passed.
+await() {
     tries=0
-    until grep -q ' step 1/' "$work/err" || [ $tries -ge 300 ]; do
+    until "$@" || [ $tries -ge 1200 ]; do
         tries=$((tries + 1))
         sleep 0.1
     done
+}
+# begin WORDS...: a training that goes on until `stop`; its addresses are in $page and $metrics.
+begin() {
+    : >"$work/err" # the last one's words are not this one's
+    "$LOCKSTEP" train $small --steps 1000000 "$@" >"$work/out" 2>"$work/err" </dev/null &
+    trainer=$!
+    await grep -q ' step 1/' "$work/err"
     page=$(sed -n 's/^lockstep: dashboard: //p' "$work/err")
     metrics=$(sed -n 's/^lockstep: metrics: //p' "$work/err")
 }
@@ -28,7 +33,7 @@ stop() {
     [ $status -eq 143 ] || fail "a stopped training ends with status $status, expected 143"
 }
 # get ADDRESS [curl's words]: the body is in $work/body, the head in $work/head.
-get() { curl -sS -m 20 -o "$work/body" -D "$work/head" "$@" 2>"$work/curl" || :; }
+get() { curl -sS -m 60 -o "$work/body" -D "$work/head" "$@" 2>"$work/curl" || :; }
 # has head|body TEXT
 has() { grep -qF -- "$2" "$work/$1" || fail "no '$2' in the $1 of $address: $(head -c 300 "$work/$1")"; }
 answers() { # STATUS ADDRESS...
@@ -56,11 +61,8 @@ answers 403 "$page" -H 'Host: attacker.example'
 answers 200 "$page" -H 'Host: localhost:1234'
 
 # Wait for an evaluation, so that everything there is to tell is told.
-tries=0
-until get "${page}data" && grep -q '"items":\[{' "$work/body" || [ $tries -ge 300 ]; do
-    tries=$((tries + 1))
-    sleep 0.1
-done
+evaluated() { get "${page}data" && grep -q '"items":\[{' "$work/body"; }
+await evaluated
 /usr/bin/python3 - "$work/body" <<'END' || fail "the data is not as it should be"
 import json, sys
 data = json.load(open(sys.argv[1]))
@@ -82,8 +84,7 @@ assert any("evaluated after step 50" in line for line in data["log"]["lines"])
 END
 
 # Events come as they happen.
-curl -sS -N -m 3 "${page}events" >"$work/events" 2>/dev/null
-grep -q '^event: delta$' "$work/events" || fail "no events: $(head -c 300 "$work/events")"
+[ "$(curl -sS -N -m 120 "${page}events" 2>/dev/null | head -n 1)" = "event: delta" ] || fail "no events"
 
 # Metrics as Prometheus' own library reads them, at both places.
 answers 404 "${metrics%metrics}data"
@@ -119,9 +120,10 @@ for family in families.values():
 END
 
 # A page is told of the end; the run stays as a file.
-curl -sS -N -m 60 "${page}events" >"$work/events" 2>/dev/null &
+: >"$work/events"
+curl -sS -N -m 200 "${page}events" >"$work/events" 2>/dev/null &
 listener=$!
-sleep 0.5
+await grep -q '^event: delta$' "$work/events"
 stop
 wait $listener || fail "the stream was torn: $?"
 grep -q '^event: end$' "$work/events" || fail "the end was not told: $(tail -c 300 "$work/events")"

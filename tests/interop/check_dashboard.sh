@@ -5,4 +5,4 @@ cd "$(dirname "$0")/../.." || exit 1
 program=${1:-build/release/lockstep}
 unset DATASET_DIR OUTPUT_DIR TARGET_ACCURACY STEPS http_proxy https_proxy
 export OMP_WAIT_POLICY=passive no_proxy='*'
-exec timeout 600 /usr/bin/python3 tests/interop/dashboard_browser.py "$program"
+exec timeout 1500 /usr/bin/python3 tests/interop/dashboard_browser.py "$program"

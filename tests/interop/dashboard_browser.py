@@ -48,7 +48,7 @@ def shoot(driver, name):
         driver.save_screenshot(os.path.join(SHOTS, name + ".png"))
 
 
-def wait(what, condition, seconds=60):
+def wait(what, condition, seconds=180):
     limit = time.monotonic() + seconds
     while time.monotonic() < limit:
         if condition():
@@ -122,10 +122,10 @@ def check_live(driver, directory):
         time.sleep(0.5)
         check("every chart is drawn", len(painted(driver)) == 6 and min(painted(driver)) > 20, painted(driver))
         shoot(driver, "live")
-        wait("it says that the run has finished", lambda: text(driver, "state-text") == "finished", 180)
+        wait("it says that the run has finished", lambda: text(driver, "state-text") == "finished", 400)
         wait("it knows that nobody will answer any more", lambda: text(driver, "source") == "the run has ended")
     finally:
-        process.wait(timeout=120)
+        process.wait(timeout=300)
     check("a finished run needs no warning", not driver.find_element(By.ID, "notice").is_displayed(),
           text(driver, "notice"))
     complained = complaints(driver)
@@ -256,10 +256,10 @@ def check_reconnecting(driver):
         wait("the first run is there", lambda: text(driver, "state-text") == "running" and (value(driver, "step") or 0) > 3)
         first.kill()
         first.wait()
-        wait("it says that the connection is lost", lambda: text(driver, "state-text") == "connection lost", 30)
+        wait("it says that the connection is lost", lambda: text(driver, "state-text") == "connection lost")
         second, _ = start("--steps", "1000000", "--batch-size", "16", "--dashboard", port)
         wait("it finds the next run by itself", lambda: text(driver, "state-text") == "running" and
-             "batch 16" in text(driver, "about"), 60)
+             "batch 16" in text(driver, "about"))
         complained = complaints(driver, of_network=False)
         check("no complaint but of the network", complained == [], complained)
     finally:
