@@ -343,7 +343,7 @@ static void use_threads(void)
 
 static int find_port(struct server *server)
 {
-    struct sockaddr_storage bound;
+    struct sockaddr_storage bound = {0};
     socklen_t bytes = sizeof bound;
     if (getsockname(evhttp_bound_socket_get_fd(server->socket), (struct sockaddr *)&bound, &bytes) <
         0)

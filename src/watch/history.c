@@ -33,9 +33,10 @@ static void merge(struct history_point *into, const struct history_point *more)
 
 static void halve(struct history *history)
 {
-    for (int i = 0; i < HISTORY_POINTS / 2; i++) {
-        struct history_point point = history->points[2 * i];
-        merge(&point, &history->points[2 * i + 1]);
+    const struct history_point *pair = history->points;
+    for (int i = 0; i < HISTORY_POINTS / 2; i++, pair += 2) {
+        struct history_point point = pair[0];
+        merge(&point, &pair[1]);
         history->points[i] = point;
     }
     history->count = HISTORY_POINTS / 2;
@@ -88,8 +89,9 @@ void history_add(struct history *history, const struct ring_entry *entry, double
 /* Every second one goes, but never the newest. */
 static void halve_evaluations(struct history *history)
 {
-    for (int i = 0; i < HISTORY_EVALUATIONS / 2; i++)
-        history->evaluations[i] = history->evaluations[2 * i + 1];
+    const struct history_evaluation *pair = history->evaluations;
+    for (int i = 0; i < HISTORY_EVALUATIONS / 2; i++, pair += 2)
+        history->evaluations[i] = pair[1];
     history->evaluation_count = HISTORY_EVALUATIONS / 2;
     history->generation++;
 }
