@@ -18,6 +18,7 @@
     const percent = (v) => finite(v) ? `${(v * 100).toFixed(2)} %` : "–";
     function axisNumber(v) {
         const size = Math.abs(v);
+        if (size >= 1e10) return v.toExponential(1).replace("e+", "e");
         if (size >= 1e6) return `${+(v / 1e6).toPrecision(4)}M`;
         if (size >= 1e4) return `${+(v / 1e3).toPrecision(4)}k`;
         if (size !== 0 && size < 1e-3) return v.toExponential().replace("e+", "e");

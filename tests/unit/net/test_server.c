@@ -233,6 +233,19 @@ TEST(server, refuses_headers_and_bodies_that_are_too_long)
     server_destroy(server);
 }
 
+TEST(server, closes_a_connection_on_which_nothing_is_said)
+{
+    struct server *server = open_server((struct server_settings){.idle_seconds = 1});
+    start(server);
+    int silent = dial(server), slow = dial(server);
+    say(slow, "GET / HTTP/1.1\r\nHost: loc");
+    ASSERT_TEXT(hear(silent, NULL), "");
+    ASSERT_TEXT(hear(slow, NULL), "");
+    close(silent);
+    close(slow);
+    server_destroy(server);
+}
+
 /* --- streams --------------------------------------------------------------------------------- */
 
 struct news {
