@@ -5,7 +5,7 @@
 const Charts = (() => {
     const PAD = { left: 44, right: 12, top: 8, bottom: 24 }; /* left: at least */
 
-    const finite = (v) => v !== null && v !== undefined && Number.isFinite(v);
+    const { finite } = Text;
 
     /* Round steps for an axis: 1, 2 or 5 times a power of ten. */
     function ticks(low, high, count) {
@@ -419,5 +419,5 @@ const Charts = (() => {
         }
     }
 
-    return { Group, Chart, nearest, finite };
+    return { Group, Chart, nearest };
 })();

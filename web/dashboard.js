@@ -3,71 +3,8 @@
 "use strict";
 
 (() => {
-    const $ = (id) => document.getElementById(id);
-    const { Group, Chart, nearest, finite } = Charts;
-
-    /* --- numbers as people read them ---------------------------------------------------------- */
-
-    function number(v) {
-        if (!finite(v)) return "–";
-        const size = Math.abs(v);
-        if (size !== 0 && (size < 1e-4 || size >= 1e7)) return v.toExponential(2).replace("e+", "e");
-        return v.toFixed(size < 1 ? 4 : size < 10 ? 3 : size < 100 ? 2 : size < 1000 ? 1 : 0);
-    }
-    const grouped = (v) => finite(v) ? Math.round(v).toLocaleString("en").replaceAll(",", "\u202f") : "–";
-    const percent = (v) => finite(v) ? `${(v * 100).toFixed(2)} %` : "–";
-    function axisNumber(v) {
-        const size = Math.abs(v);
-        if (size >= 1e10) return v.toExponential(1).replace("e+", "e");
-        if (size >= 1e6) return `${+(v / 1e6).toPrecision(4)}M`;
-        if (size >= 1e4) return `${+(v / 1e3).toPrecision(4)}k`;
-        if (size !== 0 && size < 1e-3) return v.toExponential().replace("e+", "e");
-        return String(+v.toPrecision(6));
-    }
-    function bytes(v) {
-        if (!finite(v)) return ["–", ""];
-        const units = ["B", "KiB", "MiB", "GiB", "TiB"];
-        let unit = 0;
-        while (v >= 1023.5 && unit < units.length - 1) { v /= 1024; unit++; }
-        return [unit === 0 || v >= 99.95 ? v.toFixed(0) : v.toFixed(v < 10 ? 2 : 1), units[unit]];
-    }
-    const bytesText = (v) => bytes(v).join(" ").trim();
-    function seconds(v) {
-        if (!finite(v)) return ["–", ""];
-        if (v < 1e-3) return [(v * 1e6).toFixed(v < 1e-5 ? 1 : 0), "µs"];
-        if (v < 1) return [(v * 1e3).toFixed(v < 0.01 ? 2 : v < 0.1 ? 1 : 0), "ms"];
-        return [v.toFixed(v < 10 ? 2 : 1), "s"];
-    }
-    const secondsText = (v) => seconds(v).join(" ").trim();
-    function duration(v) {
-        if (!finite(v) || v < 0) return "?";
-        const whole = Math.round(v), two = (n) => String(n).padStart(2, "0");
-        const days = Math.floor(whole / 86400), hours = Math.floor(whole / 3600) % 24;
-        const minutes = Math.floor(whole / 60) % 60;
-        if (days) return `${days} d ${two(hours)}:${two(minutes)}`;
-        if (hours) return `${hours}:${two(minutes)}:${two(whole % 60)}`;
-        return `${minutes}:${two(whole % 60)}`;
-    }
-
-    /* Sets a text only when it differs, and the value behind it for whoever reads the page. */
-    function show(id, text, value, unit) {
-        const element = $(id);
-        if (value !== undefined) element.dataset.value = value === null ? "" : String(value);
-        if (element.dataset.text === text + (unit || "")) return;
-        element.dataset.text = text + (unit || "");
-        element.textContent = text;
-        if (unit) {
-            const small = document.createElement("small");
-            small.textContent = unit;
-            element.append(small);
-        }
-    }
-    function make(tag, text, className) {
-        const element = document.createElement(tag);
-        if (text !== undefined) element.textContent = text;
-        if (className) element.className = className;
-        return element;
-    }
+    const { $, finite, number, grouped, percent, axisNumber, bytes, bytesText, seconds, secondsText, duration, show, make } = Text;
+    const { Group, Chart, nearest } = Charts;
 
     /* --- what is known of the run ------------------------------------------------------------- */
 
@@ -366,96 +303,6 @@
         if (atEnd) box.scrollTop = box.scrollHeight;
     }
 
-    /* --- layers ------------------------------------------------------------------------------- */
-
-    const table = { key: "seconds", down: true, all: false, filter: "", by: "" };
-    const FIRST_ROWS = 12;
-
-    /* Rows with the same layer, or operation, as one. What they do not have in common is counted. */
-    function sumUp(rows, by) {
-        const groups = new Map();
-        for (const row of rows) {
-            const key = row[by], sum = groups.get(key);
-            if (!sum) {
-                groups.set(key, { ...row, count: 1 });
-                continue;
-            }
-            sum.count++;
-            for (const name of ["node", "op", "pass", "kernel"]) if (sum[name] !== row[name]) sum[name] = "";
-            for (const name of ["flops", "bytes"]) sum[name] += row[name];
-            if (row.seconds !== null) sum.seconds = (sum.seconds || 0) + row.seconds;
-        }
-        for (const sum of groups.values())
-            if (sum.count > 1 && !sum.pass) sum.pass = `${sum.count} parts`;
-        return [...groups.values()];
-    }
-
-    function layerRows() {
-        const total = data.layerSeconds.reduce((a, b) => a + (b || 0), 0);
-        let rows = data.layers.map((layer, i) =>
-            ({ ...layer, order: i + 1, seconds: finite(data.layerSeconds[i]) ? data.layerSeconds[i] : null }));
-        const wanted = table.filter.toLowerCase();
-        if (wanted) rows = rows.filter((r) => `${r.node} ${r.op} ${r.pass} ${r.kernel}`.toLowerCase().includes(wanted));
-        if (table.by) rows = sumUp(rows, table.by);
-        for (const row of rows) {
-            row.share = total && row.seconds !== null ? row.seconds / total : null;
-            row.speed = row.flops > 0 && row.seconds > 0 ? row.flops / row.seconds / 1e9 : null;
-        }
-        /* As long as nothing is measured, in the order of the plan. */
-        const unmeasured = !total && (table.key === "seconds" || table.key === "share");
-        const key = unmeasured ? "order" : table.key, sign = table.down && !unmeasured ? -1 : 1;
-        rows.sort((a, b) => {
-            const [x, y] = [a[key], b[key]];
-            const order = typeof x === "string" ? x.localeCompare(y, "en", { numeric: true }) : (x ?? -1) - (y ?? -1);
-            return sign * order || a.order - b.order;
-        });
-        return [rows, total];
-    }
-
-    function layerRow(row, most) {
-        const line = make("tr"), meter = make("div", undefined, "meter"), track = make("div"), bar = make("span");
-        line.dataset.pass = row.pass;
-        bar.style.width = `${most ? 100 * (row.share || 0) / most : 0}%`;
-        track.append(bar);
-        meter.append(track, make("b", row.share === null ? "" : `${(row.share * 100).toFixed(1)} %`));
-        const share = make("td", undefined, "number");
-        share.append(meter);
-        line.append(make("td", String(row.order), "quiet order"), make("td", row.node, "name"),
-            make("td", row.op, "op"), make("td", row.pass, "quiet"), make("td", row.kernel, "mono"),
-            make("td", row.seconds === null ? "" : secondsText(row.seconds), "number"), share,
-            make("td", row.speed === null ? "" : number(row.speed), "number flops"),
-            make("td", bytesText(row.bytes), "number quiet moves"));
-        return line;
-    }
-
-    function showLayers() {
-        const [rows, sum] = layerRows();
-        const most = Math.max(0, ...rows.map((r) => r.share || 0));
-        const shown = table.all || table.filter ? rows : rows.slice(0, FIRST_ROWS);
-        $("layers").hidden = !data.layers.length;
-        $("layer-rows").replaceChildren(...shown.map((row) => layerRow(row, most)));
-        show("layers-sum", sum ? `${secondsText(sum)} in ${data.layers.length} operations, mean of a step` : `${data.layers.length} operations`, sum);
-        const button = $("all-layers");
-        button.hidden = Boolean(table.filter) || rows.length <= FIRST_ROWS;
-        button.textContent = table.all ? `Show the first ${FIRST_ROWS}` : `Show all ${rows.length}`;
-        for (const head of document.querySelectorAll("th[data-key]"))
-            if (head.dataset.key === table.key) head.setAttribute("aria-sort", table.down ? "descending" : "ascending");
-            else head.removeAttribute("aria-sort");
-    }
-
-    function groupBy(by) {
-        table.by = by;
-        for (const button of $("grouping").children)
-            button.setAttribute("aria-pressed", String(button.dataset.by === by));
-        showLayers();
-    }
-
-    function sortBy(key) {
-        if (table.key === key) table.down = !table.down;
-        else Object.assign(table, { key, down: ["seconds", "share", "speed", "bytes"].includes(key) });
-        showLayers();
-    }
-
     /* --- all of it ---------------------------------------------------------------------------- */
 
     function showAll(logged, timed = true) {
@@ -464,7 +311,7 @@
         showTiles();
         showCharts();
         if (logged) showLog();
-        if (timed && !$("layers").contains(document.activeElement?.closest?.("tbody"))) showLayers();
+        if (timed) Layers.update(data.layers, data.layerSeconds);
     }
 
     /* --- live --------------------------------------------------------------------------------- */
@@ -574,7 +421,7 @@
         "[": () => setSmoothing(view.smoothing - 0.1),
         "]": () => setSmoothing(view.smoothing + 0.1),
         t: nextTheme,
-        g: () => groupBy({ "": "node", node: "op", op: "" }[table.by]),
+        g: () => Layers.groupNext(),
         "/": () => $("filter").focus(),
         "?": () => $("shortcuts").showModal(),
     };
@@ -588,10 +435,6 @@
         event.preventDefault();
         action(event);
     });
-    $("filter").addEventListener("keydown", (event) => {
-        if (event.key === "Escape") { event.target.value = table.filter = ""; event.target.blur(); showLayers(); }
-    });
-    $("filter").addEventListener("input", (event) => { table.filter = event.target.value; showLayers(); });
     $("theme").addEventListener("click", nextTheme);
     $("help").addEventListener("click", () => $("shortcuts").showModal());
     $("by-step").addEventListener("click", () => setAxis(false));
@@ -600,10 +443,6 @@
     $("smoothing").addEventListener("input", (event) => setSmoothing(+event.target.value));
     $("unzoom").addEventListener("click", () => group.zoom(null));
     $("all-settings").addEventListener("click", (event) => { toggle(event.target); showSettings(); });
-    $("all-layers").addEventListener("click", () => { table.all = !table.all; showLayers(); });
-    for (const head of document.querySelectorAll("th[data-key]"))
-        head.querySelector("button").addEventListener("click", () => sortBy(head.dataset.key));
-    for (const button of $("grouping").children) button.addEventListener("click", () => groupBy(button.dataset.by));
     group.onChange = () => { $("unzoom").hidden = !group.range; };
     window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => group.draw());
 

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <event2/buffer.h>
-#include <event2/keyvalq_struct.h>
 #include <event2/thread.h>
 #include <pthread.h>
 #include <signal.h>
@@ -13,7 +12,6 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "net/server_internal.h"
-#include "net/token.h"
 
 static const double LAST_WORDS_SECONDS = 0.5;
 
@@ -40,8 +38,7 @@ struct posted {
 
 struct server {
     struct server_settings settings;
-    char token[TOKEN_LETTERS + 1]; /* "": none needed */
-    char cookie[32];               /* its name; ports share cookies, so it has ours in it */
+    struct server_gate gate;
     struct event_base *base;
     struct evhttp *http;
     struct evhttp_bound_socket *socket;
@@ -58,83 +55,7 @@ struct server {
     bool stopping;
 };
 
-/* --- who may come in ------------------------------------------------------------------------- */
-
-static const char *request_header(struct evhttp_request *inner, const char *name)
-{
-    return evhttp_find_header(evhttp_request_get_input_headers(inner), name);
-}
-
-static void send_text(struct evhttp_request *inner, int status, const char *text)
-{
-    struct evkeyvalq *headers = evhttp_request_get_output_headers(inner);
-    server_add_common_headers(inner);
-    evhttp_add_header(headers, "Content-Type", "text/plain; charset=utf-8");
-    struct evbuffer *body = evbuffer_new();
-    if (body)
-        evbuffer_add_printf(body, "%s\n", text);
-    evhttp_send_reply(inner, status, NULL, body);
-    if (body)
-        evbuffer_free(body);
-}
-
-/* A right one in the query becomes a cookie, so that the page's own requests have it, too. */
-static bool query_has_token(const struct server *server, struct evhttp_request *inner)
-{
-    const char *query = evhttp_uri_get_query(evhttp_request_get_evhttp_uri(inner));
-    struct evkeyvalq values;
-    if (!query || evhttp_parse_query_str(query, &values) < 0)
-        return false;
-    bool right = token_equal(server->token, evhttp_find_header(&values, "token"));
-    evhttp_clear_headers(&values);
-    if (right) {
-        char cookie[128];
-        snprintf(cookie, sizeof cookie, "%s=%s; Path=/; HttpOnly; SameSite=Strict", server->cookie,
-                 server->token);
-        evhttp_add_header(evhttp_request_get_output_headers(inner), "Set-Cookie", cookie);
-    }
-    return right;
-}
-
-static bool has_token(const struct server *server, struct evhttp_request *inner)
-{
-    char given[TOKEN_LETTERS + 1];
-    if (query_has_token(server, inner) ||
-        token_equal(server->token,
-                    token_from_authorization(request_header(inner, "Authorization"))))
-        return true;
-    return token_from_cookies(request_header(inner, "Cookie"), server->cookie, given,
-                              sizeof given) &&
-           token_equal(server->token, given);
-}
-
-/* Replies to who may not; true when the request may go on. */
-static bool admit(const struct server *server, struct evhttp_request *inner)
-{
-    const char *host = request_header(inner, "Host");
-    if (server->settings.address.loopback && (!host || !address_host_is_local(host))) {
-        send_text(inner, 403,
-                  "this server answers only to localhost, 127.0.0.1 and [::1]: use one of these "
-                  "names");
-        return false;
-    }
-    if (server->token[0] && !has_token(server, inner)) {
-        send_text(inner, 401,
-                  "the token is missing or wrong: open the address that the program printed");
-        return false;
-    }
-    return true;
-}
-
 /* --- requests -------------------------------------------------------------------------------- */
-
-void server_add_common_headers(struct evhttp_request *inner)
-{
-    struct evkeyvalq *headers = evhttp_request_get_output_headers(inner);
-    evhttp_add_header(headers, "Cache-Control", "no-store");
-    evhttp_add_header(headers, "X-Content-Type-Options", "nosniff");
-    evhttp_add_header(headers, "Referrer-Policy", "no-referrer");
-}
 
 static const struct route *find_route(const struct server *server, const char *path,
                                       enum evhttp_cmd_type method, bool *path_known)
@@ -157,18 +78,18 @@ static void on_request(struct evhttp_request *inner, void *context)
     struct server *server = context;
     const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(inner));
     bool path_known;
-    if (!admit(server, inner))
+    if (!server_admit(&server->gate, inner))
         return;
     const struct route *route = find_route(server, path && *path ? path : "/",
                                            evhttp_request_get_command(inner), &path_known);
     if (!route) {
-        send_text(inner, path_known ? 405 : 404,
-                  path_known ? "not by this method" : "there is nothing here");
+        server_send_text(inner, path_known ? 405 : 404,
+                         path_known ? "not by this method" : "there is nothing here");
         return;
     }
     struct server_request *request = memory_allocate(sizeof *request);
     if (!request) {
-        send_text(inner, 503, "no memory");
+        server_send_text(inner, 503, "no memory");
         return;
     }
     *request = (struct server_request){.server = server, .inner = inner};
@@ -182,7 +103,7 @@ const char *server_request_path(const struct server_request *request)
 
 const char *server_request_header(const struct server_request *request, const char *name)
 {
-    return request_header(request->inner, name);
+    return evhttp_find_header(evhttp_request_get_input_headers(request->inner), name);
 }
 
 const void *server_request_body(const struct server_request *request, size_t *bytes)
@@ -366,7 +287,7 @@ static int bind_socket(struct server *server, struct error *err)
     server->port = find_port(server);
     if (server->port < 0)
         return error_set(err, ERROR_IO, "no port: %s", strerror(errno));
-    snprintf(server->cookie, sizeof server->cookie, "lockstep-%d", server->port);
+    snprintf(server->gate.cookie, sizeof server->gate.cookie, "lockstep-%d", server->port);
     return 0;
 }
 
@@ -405,8 +326,9 @@ int server_create(const struct server_settings *settings, struct server **out, s
     server->settings = *settings;
     if (!(settings->idle_seconds > 0))
         server->settings.idle_seconds = 60;
+    server->gate.local_only = settings->address.loopback;
     if (settings->token)
-        snprintf(server->token, sizeof server->token, "%s", settings->token);
+        snprintf(server->gate.token, sizeof server->gate.token, "%s", settings->token);
     server->posted_end = &server->posted;
     pthread_mutex_init(&server->lock, NULL);
     if (open_server(server, err) < 0) {
@@ -531,7 +453,7 @@ const char *server_url(const struct server *server, char *text, size_t bytes)
         snprintf(place, sizeof place, "%.63s:%d", name, server->port);
     else
         address_text(&address, place, sizeof place);
-    snprintf(text, bytes, "http://%s/%s%s", place, server->token[0] ? "?token=" : "",
-             server->token);
+    snprintf(text, bytes, "http://%s/%s%s", place, server->gate.token[0] ? "?token=" : "",
+             server->gate.token);
     return text;
 }

@@ -12,7 +12,9 @@
 
 EMBED(html, "web/dashboard.html");
 EMBED(style, "web/dashboard.css");
+EMBED(text, "web/text.js");
 EMBED(charts, "web/charts.js");
+EMBED(layers, "web/layers.js");
 EMBED(script, "web/dashboard.js");
 
 static struct page_file make(const char *path, const char *type, const char *from, const char *end)
@@ -25,6 +27,8 @@ void page_files(struct page_file out[PAGE_FILES])
     static const char javascript[] = "text/javascript; charset=utf-8";
     out[0] = make("/", "text/html; charset=utf-8", page_html, page_html_end);
     out[1] = make("/dashboard.css", "text/css; charset=utf-8", page_style, page_style_end);
-    out[2] = make("/charts.js", javascript, page_charts, page_charts_end);
-    out[3] = make("/dashboard.js", javascript, page_script, page_script_end);
+    out[2] = make("/text.js", javascript, page_text, page_text_end);
+    out[3] = make("/charts.js", javascript, page_charts, page_charts_end);
+    out[4] = make("/layers.js", javascript, page_layers, page_layers_end);
+    out[5] = make("/dashboard.js", javascript, page_script, page_script_end);
 }

@@ -60,11 +60,12 @@ def wait(what, condition, seconds=180):
 
 
 def text(driver, name):
-    return driver.find_element(By.ID, name).text
+    """In one go: the page may change between finding and asking."""
+    return driver.execute_script("return document.getElementById(arguments[0]).innerText", name)
 
 
 def value(driver, name):
-    found = driver.find_element(By.ID, name).get_attribute("data-value")
+    found = driver.execute_script("return document.getElementById(arguments[0]).dataset.value", name)
     return float(found) if found else None
 
 
@@ -117,7 +118,7 @@ def check_live(driver, directory):
               text(driver, "about"))
         wait("it has an evaluation", lambda: value(driver, "eval-main") is not None)
         wait("it has times of layers",
-             lambda: "%" in driver.find_element(By.CSS_SELECTOR, "#layer-rows .meter b").text)
+             lambda: "%" in driver.execute_script("return document.querySelector('#layer-rows .meter b').textContent"))
         emulate(driver, 1440, 1000)
         time.sleep(0.5)
         check("every chart is drawn", len(painted(driver)) == 6 and min(painted(driver)) > 20, painted(driver))
