@@ -22,12 +22,18 @@
         }
         data.stride = points.stride;
     }
+    const LOG_LINES = 300;
+    /* Lines have numbers, so that one that comes twice is shown once. */
     function takeLog(log) {
-        data.log.length = 0 === log.from ? 0 : Math.min(data.log.length, Math.max(0, log.from - data.logFirst));
+        data.log.length = Math.max(0, Math.min(data.log.length, log.from - data.logFirst));
         if (data.log.length === 0) data.logFirst = log.from;
-        for (const line of log.lines) data.log.push(line);
+        data.log.push(...log.lines);
+        const surplus = Math.max(0, data.log.length - LOG_LINES);
+        data.log.splice(0, surplus);
+        data.logFirst += surplus;
     }
     function takeSnapshot(snapshot) {
+        if (snapshot.run.started !== data.run.started) group.range = group.cursor = null; /* another run */
         Object.assign(data, { version: snapshot.version, generation: snapshot.generation, run: snapshot.run,
             status: snapshot.status, evaluations: snapshot.evaluations.items, layers: snapshot.layers,
             layerSeconds: snapshot.layer_seconds, memory: snapshot.memory, settings: snapshot.settings,
