@@ -18,7 +18,7 @@ CFLAGS   += -std=c17 $(OPT) -g -fPIC -fopenmp -ffp-contract=fast -fno-math-errno
 CFLAGS   += $(if $(DEV),-Werror) \
             $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 LDFLAGS  += -fopenmp -Wl,--as-needed $(if $(SAN),-fsanitize=$(SAN))
-LDLIBS   += -ldnnl -ljansson -ljpeg -lpng16 -lz -lm -ldl -lpthread
+LDLIBS   += -ldnnl -ljansson -ljpeg -lpng16 -levent_extra -levent_core -levent_pthreads -lz -lm -ldl -lpthread
 
 SOURCES  := $(filter-out src/cli/%,$(wildcard src/*/*.c src/*/*/*.c))
 CLI      := $(filter-out src/cli/main.c,$(wildcard src/cli/*.c))
@@ -44,6 +44,8 @@ $(BUILD)/%.o: %.c | lists
 	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 $(BUILD)/tests/%.o: CPPFLAGS += -Itests
+# The live page is part of the program.
+$(BUILD)/src/watch/page.o: $(wildcard web/*)
 
 # One line per file of a kind; replaced only when the set of files changes.
 # $(call list,NAME,MACRO,files)
@@ -68,8 +70,8 @@ check: $(BUILD)/$(NAME) $(TESTS)
 
 # The OpenMP runtime is not instrumented and would report falsely: only what starts threads itself.
 THREAD_TESTS := $(addprefix $(BUILD)/tests/unit/,data/test_loader data/test_pictures data/test_shards \
-                data/test_storage_s3 watch/test_spool watch/test_outbox watch/test_mlflow \
-                watch/test_kubeflow)
+                data/test_storage_s3 net/test_server watch/test_spool watch/test_outbox \
+                watch/test_mlflow watch/test_kubeflow watch/test_record)
 check-threads: $(THREAD_TESTS)
 	@tools/run-tests $(THREAD_TESTS)
 .PHONY: check-threads
@@ -124,7 +126,7 @@ build/fuzz/%.o: %.c | lists
 	@mkdir -p $(@D)
 	clang $(CPPFLAGS) $(FUZZ_FLAGS) -c -o $@ $<
 build/fuzz/fuzz_%: build/fuzz/fuzz/fuzz_%.o $(FUZZ_OBJECTS)
-	clang -fsanitize=fuzzer,address,undefined -o $@ $^ -ljansson -ljpeg -lpng16 -lz -lm -lpthread
+	clang -fsanitize=fuzzer,address,undefined -o $@ $^ -ljansson -ljpeg -lpng16 -levent_extra -levent_core -levent_pthreads -lz -lm -lpthread
 fuzz: $(FUZZERS)
 	@tools/fuzz $(FUZZ_SECONDS) $(FUZZERS)
 .PHONY: fuzz

@@ -98,6 +98,11 @@ void json_append_integer(struct json *array, int64_t value)
     json_array_append_new(inner(array), json_integer(value));
 }
 
+void json_append_number(struct json *array, double value)
+{
+    json_array_append_new(inner(array), isfinite(value) ? json_real(value) : json_null());
+}
+
 static int add_to_strbuf(const char *text, size_t bytes, void *buffer)
 {
     strbuf_add_bytes(buffer, text, bytes);

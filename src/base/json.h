@@ -25,6 +25,7 @@ void json_set(struct json *object, const char *key, struct json *value);
 void json_append(struct json *array, struct json *value);
 void json_append_text(struct json *array, const char *value);
 void json_append_integer(struct json *array, int64_t value);
+void json_append_number(struct json *array, double value);
 
 /* Compact or indented text, ending in a newline; the caller frees it with memory_free. */
 char *json_text(const struct json *json, bool indented);

@@ -184,7 +184,7 @@ static int parse_schedule(struct training *training, struct error *err)
 static int prepare(struct training *training, struct options *parsed,
                    struct training_settings *settings, struct error *err)
 {
-    if (ranks_refuse_several(err) < 0 ||
+    if (ranks_refuse_several(err) < 0 || watchers_check(&settings->watch, err) < 0 ||
         session_open(&training->session, parsed, SESSION_WHOLE_RECIPE, &settings->common, err) <
             0 ||
         rule_resolve_groups(parsed, &settings->rule, training->session.recipe,
@@ -202,10 +202,13 @@ static int prepare(struct training *training, struct options *parsed,
 
 static int make_plans(struct training *training, struct error *err)
 {
+    const struct training_settings *settings = training->settings;
     struct plan_options plan = {.mode = PLAN_TRAIN,
-                                .batch = training->settings->common.batch,
+                                .batch = settings->common.batch,
                                 .threads = training->session.threads,
-                                .profile = training->settings->explain};
+                                .profile =
+                                    settings->explain ||
+                                    watchers_want_profile(&settings->watch, settings->output_dir)};
     if (params_create(training->session.graph,
                       updater_slots_needed(training->rule.groups, training->rule.group_count), NULL,
                       &training->params, err) < 0 ||
@@ -367,6 +370,8 @@ int training_run(struct training *training, struct error *err)
     int status = trainer_run(&inputs, observe, training, err);
     if (status == 0)
         watchers_end_line(&training->watchers);
+    else
+        watchers_fail(&training->watchers, err);
     return status;
 }
 

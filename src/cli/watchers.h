@@ -3,16 +3,21 @@
 #ifndef CLI_WATCHERS_H
 #define CLI_WATCHERS_H
 
-#include "cli/options.h"
-#include "cli/tracing.h"
-#include "cli/remote.h"
+#include <limits.h>
 
+#include "cli/options.h"
+#include "cli/remote.h"
+#include "cli/tracing.h"
+
+struct arena;
 struct argo;
+struct dashboard;
 struct graph;
 struct lines;
 struct params;
 struct plan;
 struct progress;
+struct record;
 struct spool;
 struct tensorboard;
 struct train_event;
@@ -22,6 +27,7 @@ struct watchers_settings {
     const char *tensorboard, *progress_file;
     int64_t histogram_every;
     struct tracing_settings trace;
+    const char *dashboard, *metrics; /* [ADDRESS:]PORT, or NULL */
 };
 
 /* Rows of a table whose settings have a `struct watchers_settings watch`. */
@@ -29,6 +35,11 @@ struct watchers_settings {
     OPTION_FLAG(settings, watch.quiet, "quiet", .letter = 'q', .help = "show no progress"),        \
         OPTION_FLAG(settings, watch.verbose, "verbose", .letter = 'v',                             \
                     .help = "a line for every step"),                                              \
+        OPTION_TEXT(settings, watch.dashboard, "dashboard", .value = "[ADDRESS:]PORT",             \
+                    .help = "serve a live page of the run; 0 takes any free port. For this "       \
+                            "machine only, unless an address is given"),                           \
+        OPTION_TEXT(settings, watch.metrics, "metrics-port", .value = "[ADDRESS:]PORT",            \
+                    .help = "serve /metrics for Prometheus"),                                      \
         OPTION_TEXT(settings, watch.tensorboard, "tensorboard", .value = "DIR",                    \
                     .help = "write event files for TensorBoard there: loss, accuracy, rate, "      \
                             "speed and the graph; at most ten steps a second"),                    \
@@ -64,12 +75,23 @@ struct watchers {
     struct argo *argo;
     struct tracing *tracing;
     struct remote remote;
+    struct arena *arena; /* of what the record borrows */
+    struct record *record;
+    struct dashboard *dashboard;
+    char page_path[PATH_MAX]; /* where dashboard.html goes at the end; "": nowhere */
 };
+
+/* Refuses addresses that are none, before anything is done. */
+int watchers_check(const struct watchers_settings *settings, struct error *err);
+/* Whether somebody will show how long each operation took, so that the plan must take the time. */
+bool watchers_want_profile(const struct watchers_settings *settings, const char *output_dir);
 
 int watchers_create(const struct watchers_settings *settings, const struct watchers_run *run,
                     struct watchers *out, struct error *err);
 /* A train_observer; the context is the struct watchers. */
 void watchers_observe(void *watchers, const struct train_event *event);
+/* Instead of the last event: the run ended by this failure. */
+void watchers_fail(struct watchers *watchers, const struct error *err);
 /* Takes the moving line away before results are printed; the others go on. */
 void watchers_end_line(struct watchers *watchers);
 /* How the run ended, once its results are known; does not wait for anyone. */

@@ -56,6 +56,7 @@ struct plan_step_info plan_step(const struct plan *plan, int index)
         .bytes = step_bytes(plan, step),
         .flops = step->flops,
         .seconds = step->seconds,
+        .runs = plan->profiled_runs,
         .start = step->start,
         .end = step->end,
         .fused = fused_text(step),

@@ -102,7 +102,8 @@ struct plan_step_info {
     bool reorder; /* inserted by the planner */
     size_t bytes;
     double flops;      /* 0 when not counted */
-    double seconds;    /* summed over the profiled runs */
+    double seconds;    /* summed over the profiled runs... */
+    int runs;          /* ...of which there were so many */
     double start, end; /* clock_seconds(), of the last of them */
     const char *fused; /* "+relu": what else the kernel does; or "" */
 };

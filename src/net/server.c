@@ -1,0 +1,459 @@
+#include "net/server.h"
+
+#include <errno.h>
+#include <event2/buffer.h>
+#include <event2/thread.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "net/server_internal.h"
+
+static const double LAST_WORDS_SECONDS = 0.5;
+
+struct route {
+    struct route *next;
+    enum evhttp_cmd_type method;
+    char *path;
+    server_handler *handler;
+    void *context;
+};
+
+struct timer {
+    struct timer *next;
+    struct event *event;
+    server_function *function;
+    void *context;
+};
+
+struct posted {
+    struct posted *next;
+    server_function *function;
+    void *context;
+};
+
+struct server {
+    struct server_settings settings;
+    struct server_gate gate;
+    struct event_base *base;
+    struct evhttp *http;
+    struct evhttp_bound_socket *socket;
+    int port;
+    struct route *routes;
+    struct timer *timers;
+    struct server_stream *streams;
+    struct event *wake, *ending; /* `ending` looks whether the last words have left */
+    int replying;                /* replies that have not left yet; the server's thread only */
+    pthread_t thread;
+    bool started;
+    pthread_mutex_t lock; /* guards the two below; held for a few instructions only */
+    struct posted *posted, **posted_end;
+    bool stopping;
+};
+
+/* --- requests -------------------------------------------------------------------------------- */
+
+static const struct route *find_route(const struct server *server, const char *path,
+                                      enum evhttp_cmd_type method, bool *path_known)
+{
+    if (method == EVHTTP_REQ_HEAD)
+        method = EVHTTP_REQ_GET;
+    *path_known = false;
+    for (const struct route *route = server->routes; route; route = route->next) {
+        if (strcmp(route->path, path) != 0)
+            continue;
+        *path_known = true;
+        if (route->method == method)
+            return route;
+    }
+    return NULL;
+}
+
+static void on_request(struct evhttp_request *inner, void *context)
+{
+    struct server *server = context;
+    const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(inner));
+    bool path_known;
+    if (!server_admit(&server->gate, inner))
+        return;
+    const struct route *route = find_route(server, path && *path ? path : "/",
+                                           evhttp_request_get_command(inner), &path_known);
+    if (!route) {
+        server_send_text(inner, path_known ? 405 : 404,
+                         path_known ? "not by this method" : "there is nothing here");
+        return;
+    }
+    struct server_request *request = memory_allocate(sizeof *request);
+    if (!request) {
+        server_send_text(inner, 503, "no memory");
+        return;
+    }
+    *request = (struct server_request){.server = server, .inner = inner};
+    route->handler(route->context, request);
+}
+
+const char *server_request_path(const struct server_request *request)
+{
+    return evhttp_uri_get_path(evhttp_request_get_evhttp_uri(request->inner));
+}
+
+const char *server_request_header(const struct server_request *request, const char *name)
+{
+    return evhttp_find_header(evhttp_request_get_input_headers(request->inner), name);
+}
+
+const void *server_request_body(const struct server_request *request, size_t *bytes)
+{
+    struct evbuffer *body = evhttp_request_get_input_buffer(request->inner);
+    *bytes = evbuffer_get_length(body);
+    return *bytes ? evbuffer_pullup(body, -1) : NULL;
+}
+
+void server_reply_header(struct server_request *request, const char *name, const char *value)
+{
+    evhttp_add_header(evhttp_request_get_output_headers(request->inner), name, value);
+}
+
+static void on_reply_left(struct evhttp_request *inner, void *context)
+{
+    struct server *server = context;
+    (void)inner;
+    server->replying--;
+}
+
+void server_reply(struct server_request *request, int status, const char *content_type,
+                  const void *body, size_t bytes)
+{
+    struct evhttp_request *inner = request->inner;
+    struct evkeyvalq *headers = evhttp_request_get_output_headers(inner);
+    struct evbuffer *buffer = evbuffer_new();
+    char length[32];
+    if (!buffer || evbuffer_add(buffer, body, bytes) < 0)
+        status = 503;
+    else
+        evhttp_add_header(headers, "Content-Type", content_type);
+    if (evhttp_request_get_command(inner) == EVHTTP_REQ_HEAD && buffer) {
+        snprintf(length, sizeof length, "%zu", bytes);
+        evhttp_add_header(headers, "Content-Length", length);
+        evbuffer_drain(buffer, bytes); /* evhttp would send it */
+    }
+    server_add_common_headers(inner);
+    if (evhttp_request_get_connection(inner)) {
+        request->server->replying++;
+        evhttp_request_set_on_complete_cb(inner, on_reply_left, request->server);
+    }
+    evhttp_send_reply(inner, status, NULL, buffer);
+    if (buffer)
+        evbuffer_free(buffer);
+    memory_free(request);
+}
+
+/* --- the thread ------------------------------------------------------------------------------ */
+
+static struct posted *take_posted(struct server *server, bool *stopping)
+{
+    pthread_mutex_lock(&server->lock);
+    struct posted *first = server->posted;
+    server->posted = NULL;
+    server->posted_end = &server->posted;
+    *stopping = server->stopping;
+    pthread_mutex_unlock(&server->lock);
+    return first;
+}
+
+static bool run_posted(struct server *server)
+{
+    bool stopping;
+    for (struct posted *next, *posted = take_posted(server, &stopping); posted; posted = next) {
+        next = posted->next;
+        posted->function(posted->context);
+        memory_free(posted);
+    }
+    return stopping;
+}
+
+static void on_ending(evutil_socket_t none, short what, void *context)
+{
+    struct server *server = context;
+    (void)none, (void)what;
+    int waiting = server->replying;
+    for (struct server_stream *stream = server->streams; stream; stream = stream->next)
+        waiting += stream->count;
+    if (waiting <= 0)
+        event_base_loopbreak(server->base);
+}
+
+/* No new connections; streams are told that they are over; then a short while to say it. */
+static void begin_ending(struct server *server)
+{
+    if (server->socket)
+        evhttp_del_accept_socket(server->http, server->socket);
+    server->socket = NULL;
+    for (struct server_stream *stream = server->streams; stream; stream = stream->next)
+        server_stream_end(stream, false);
+    struct timeval look = {.tv_usec = 5000};
+    struct timeval limit = {.tv_usec = (suseconds_t)(LAST_WORDS_SECONDS * 1e6)};
+    event_add(server->ending, &look);
+    event_base_loopexit(server->base, &limit);
+}
+
+static void on_wake(evutil_socket_t none, short what, void *context)
+{
+    struct server *server = context;
+    (void)none, (void)what;
+    if (run_posted(server) && server->socket)
+        begin_ending(server);
+}
+
+static void on_timer(evutil_socket_t none, short what, void *context)
+{
+    struct timer *timer = context;
+    (void)none, (void)what;
+    timer->function(timer->context);
+}
+
+/* Signals are the main thread's; a client that left is an error of write(), not a reason to die. */
+static void *serve(void *context)
+{
+    struct server *server = context;
+    if (server->settings.niceness)
+        setpriority(PRIO_PROCESS, (id_t)gettid(), server->settings.niceness);
+    event_base_loop(server->base, EVLOOP_NO_EXIT_ON_EMPTY);
+    return NULL;
+}
+
+int server_start(struct server *server, struct error *err)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int status = pthread_create(&server->thread, NULL, serve, server);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (status)
+        return error_set(err, ERROR_IO, "no thread for the server: %s", strerror(status));
+    server->started = true;
+    return 0;
+}
+
+int server_post(struct server *server, server_function *function, void *context, struct error *err)
+{
+    struct posted *posted = memory_allocate(sizeof *posted);
+    if (!posted)
+        return error_set(err, ERROR_MEMORY, "no memory to tell the server something");
+    *posted = (struct posted){.function = function, .context = context};
+    pthread_mutex_lock(&server->lock);
+    *server->posted_end = posted;
+    server->posted_end = &posted->next;
+    pthread_mutex_unlock(&server->lock);
+    event_active(server->wake, 0, 0);
+    return 0;
+}
+
+/* --- making and ending ----------------------------------------------------------------------- */
+
+static pthread_once_t threads_once = PTHREAD_ONCE_INIT;
+
+static void use_threads(void)
+{
+    evthread_use_pthreads();
+}
+
+static int find_port(struct server *server)
+{
+    struct sockaddr_storage bound = {0};
+    socklen_t bytes = sizeof bound;
+    if (getsockname(evhttp_bound_socket_get_fd(server->socket), (struct sockaddr *)&bound, &bytes) <
+        0)
+        return -1;
+    const struct sockaddr_in *four = (const struct sockaddr_in *)&bound;
+    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)&bound;
+    return ntohs(bound.ss_family == AF_INET6 ? six->sin6_port : four->sin_port);
+}
+
+static int bind_socket(struct server *server, struct error *err)
+{
+    const struct address *address = &server->settings.address;
+    char text[96];
+    server->socket =
+        evhttp_bind_socket_with_handle(server->http, address->host, (ev_uint16_t)address->port);
+    if (!server->socket)
+        return error_set(err, ERROR_IO, "cannot listen on %s: %s%s",
+                         address_text(address, text, sizeof text), strerror(errno),
+                         errno == EADDRINUSE ? "; another port, or 0 for any, may be free" : "");
+    server->port = find_port(server);
+    if (server->port < 0)
+        return error_set(err, ERROR_IO, "no port: %s", strerror(errno));
+    snprintf(server->gate.cookie, sizeof server->gate.cookie, "lockstep-%d", server->port);
+    return 0;
+}
+
+static void set_limits(struct server *server)
+{
+    const struct server_settings *settings = &server->settings;
+    evhttp_set_max_headers_size(
+        server->http, (ev_ssize_t)(settings->header_limit ? settings->header_limit : 16 << 10));
+    evhttp_set_max_body_size(server->http,
+                             (ev_ssize_t)(settings->body_limit ? settings->body_limit : 64 << 10));
+    evhttp_set_timeout(server->http, (int)(settings->idle_seconds + 0.999));
+    evhttp_set_allowed_methods(server->http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST);
+    evhttp_set_gencb(server->http, on_request, server);
+}
+
+static int open_server(struct server *server, struct error *err)
+{
+    pthread_once(&threads_once, use_threads);
+    server->base = event_base_new();
+    server->http = server->base ? evhttp_new(server->base) : NULL;
+    if (server->http) {
+        server->wake = event_new(server->base, -1, EV_PERSIST, on_wake, server);
+        server->ending = event_new(server->base, -1, EV_PERSIST, on_ending, server);
+    }
+    if (!server->wake || !server->ending)
+        return error_set(err, ERROR_MEMORY, "no memory for the server");
+    set_limits(server);
+    return bind_socket(server, err);
+}
+
+int server_create(const struct server_settings *settings, struct server **out, struct error *err)
+{
+    struct server *server = memory_allocate(sizeof *server);
+    if (!server)
+        return error_set(err, ERROR_MEMORY, "no memory for the server");
+    server->settings = *settings;
+    if (!(settings->idle_seconds > 0))
+        server->settings.idle_seconds = 60;
+    server->gate.local_only = settings->address.loopback;
+    if (settings->token)
+        snprintf(server->gate.token, sizeof server->gate.token, "%s", settings->token);
+    server->posted_end = &server->posted;
+    pthread_mutex_init(&server->lock, NULL);
+    if (open_server(server, err) < 0) {
+        server_destroy(server);
+        return -1;
+    }
+    *out = server;
+    return 0;
+}
+
+int server_route(struct server *server, const char *method, const char *path,
+                 server_handler *handler, void *context, struct error *err)
+{
+    struct route *route = memory_allocate(sizeof *route);
+    char *copy = memory_copy_text(path);
+    if (!route || !copy) {
+        memory_free(route);
+        memory_free(copy);
+        return error_set(err, ERROR_MEMORY, "no memory for the server");
+    }
+    *route = (struct route){
+        .next = server->routes,
+        .method = strcmp(method, "POST") == 0 ? EVHTTP_REQ_POST : EVHTTP_REQ_GET,
+        .path = copy,
+        .handler = handler,
+        .context = context,
+    };
+    server->routes = route;
+    return 0;
+}
+
+int server_every(struct server *server, double seconds, server_function *function, void *context,
+                 struct error *err)
+{
+    struct timer *timer = memory_allocate(sizeof *timer);
+    if (!timer)
+        return error_set(err, ERROR_MEMORY, "no memory for the server");
+    *timer = (struct timer){.next = server->timers, .function = function, .context = context};
+    server->timers = timer;
+    struct timeval period = {.tv_sec = (time_t)seconds,
+                             .tv_usec = (suseconds_t)((seconds - (double)(time_t)seconds) * 1e6)};
+    timer->event = event_new(server->base, -1, EV_PERSIST, on_timer, timer);
+    if (!timer->event || event_add(timer->event, &period) < 0)
+        return error_set(err, ERROR_MEMORY, "no memory for the server");
+    return 0;
+}
+
+int server_stream_create(struct server *server, struct server_stream **out, struct error *err)
+{
+    struct server_stream *stream = memory_allocate(sizeof *stream);
+    if (!stream)
+        return error_set(err, ERROR_MEMORY, "no memory for the server");
+    *stream = (struct server_stream){
+        .server = server, .next = server->streams, .idle_seconds = server->settings.idle_seconds};
+    server->streams = stream;
+    *out = stream;
+    return 0;
+}
+
+static void stop_thread(struct server *server)
+{
+    pthread_mutex_lock(&server->lock);
+    server->stopping = true;
+    pthread_mutex_unlock(&server->lock);
+    event_active(server->wake, 0, 0);
+    pthread_join(server->thread, NULL);
+    run_posted(server);
+}
+
+static void free_parts(struct server *server)
+{
+    for (struct server_stream *next, *stream = server->streams; stream; stream = next) {
+        next = stream->next;
+        server_stream_end(stream, true);
+        memory_free(stream);
+    }
+    for (struct timer *next, *timer = server->timers; timer; timer = next) {
+        next = timer->next;
+        if (timer->event)
+            event_free(timer->event);
+        memory_free(timer);
+    }
+    for (struct route *next, *route = server->routes; route; route = next) {
+        next = route->next;
+        memory_free(route->path);
+        memory_free(route);
+    }
+}
+
+void server_destroy(struct server *server)
+{
+    if (!server)
+        return;
+    if (server->started)
+        stop_thread(server);
+    free_parts(server);
+    if (server->http)
+        evhttp_free(server->http);
+    if (server->wake)
+        event_free(server->wake);
+    if (server->ending)
+        event_free(server->ending);
+    if (server->base)
+        event_base_free(server->base);
+    pthread_mutex_destroy(&server->lock);
+    memory_free(server);
+}
+
+int server_port(const struct server *server)
+{
+    return server->port;
+}
+
+/* Who listens everywhere is found under any of the machine's names. */
+const char *server_url(const struct server *server, char *text, size_t bytes)
+{
+    struct address address = server->settings.address;
+    char name[64], place[96];
+    address.port = server->port;
+    bool everywhere = strcmp(address.host, "0.0.0.0") == 0 || strcmp(address.host, "::") == 0;
+    if (everywhere && gethostname(name, sizeof name) == 0)
+        snprintf(place, sizeof place, "%.63s:%d", name, server->port);
+    else
+        address_text(&address, place, sizeof place);
+    snprintf(text, bytes, "http://%s/%s%s", place, server->gate.token[0] ? "?token=" : "",
+             server->gate.token);
+    return text;
+}

@@ -1,0 +1,79 @@
+/* An HTTP/1.1 server on a thread of its own: routes to handlers, limits on every size, and streams
+ * of server-sent events to as many as want them. Nobody outside waits for it, and it waits for no
+ * client: who reads too slowly is let go.
+ *
+ * Handlers, timers and posted functions run on the server's thread, one at a time, so what only
+ * they touch needs no lock. */
+#ifndef NET_SERVER_H
+#define NET_SERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "net/address.h"
+
+struct error;
+struct server;
+struct server_request;
+struct server_stream;
+
+struct server_settings {
+    struct address address;
+    size_t header_limit, body_limit; /* 0: 16 KiB, 64 KiB */
+    double idle_seconds; /* a connection that says nothing for so long is closed; 0: 60 */
+    int niceness;        /* of the thread: 0 as the caller's, 10 after everyone else */
+    /* Who comes in must know it, as ?token=, as a cookie or as "Authorization: Bearer"; NULL: all
+     * may. On a loopback address the Host header must name the loopback, too. */
+    const char *token;
+};
+
+/* Binds, so that the port is known and a used one is found out; serves nothing yet. */
+int server_create(const struct server_settings *settings, struct server **out, struct error *err);
+/* Before server_start. Methods other than GET (and HEAD, which comes with it) and POST are refused. */
+typedef void server_handler(void *context, struct server_request *request);
+int server_route(struct server *server, const char *method, const char *path,
+                 server_handler *handler, void *context, struct error *err);
+/* Before server_start: calls `function` again and again. */
+typedef void server_function(void *context);
+int server_every(struct server *server, double seconds, server_function *function, void *context,
+                 struct error *err);
+int server_start(struct server *server, struct error *err);
+/* Ends streams and connections, after giving what was written to them up to half a second to
+ * leave. Accepts NULL and one that was not started. */
+void server_destroy(struct server *server);
+
+int server_port(const struct server *server);
+/* "http://127.0.0.1:8080/", with the token if there is one; in the caller's buffer. */
+const char *server_url(const struct server *server, char *text, size_t bytes);
+
+/* From any thread: runs `function` on the server's thread soon. Functions that are still waiting
+ * when the server is destroyed are run before it ends. Fails when memory is short. */
+int server_post(struct server *server, server_function *function, void *context, struct error *err);
+
+/* ---- requests: on the server's thread only -------------------------------------------------- */
+
+const char *server_request_path(const struct server_request *request);
+const char *server_request_header(const struct server_request *request, const char *name);
+/* The body as it came; NULL when there is none. */
+const void *server_request_body(const struct server_request *request, size_t *bytes);
+
+/* Every request gets exactly one reply, at once or from a posted function later; it is gone then.
+ * Replying to a client that has left is fine. Bytes are copied. */
+void server_reply_header(struct server_request *request, const char *name, const char *value);
+void server_reply(struct server_request *request, int status, const char *content_type,
+                  const void *body, size_t bytes);
+
+/* ---- server-sent events --------------------------------------------------------------------- */
+
+enum { SERVER_STREAM_CLIENTS = 64, SERVER_STREAM_BACKLOG = 1 << 20 };
+
+/* A channel that requests can join; the server owns it. Before server_start. */
+int server_stream_create(struct server *server, struct server_stream **out, struct error *err);
+/* The request's reply becomes the stream, or 503 when it has too many listeners. */
+void server_stream_join(struct server_stream *stream, struct server_request *request);
+/* To all who listen. Who has more than SERVER_STREAM_BACKLOG bytes waiting is let go. `data` may
+ * have no newline. */
+void server_stream_send(struct server_stream *stream, const char *event, const char *data);
+int server_stream_listeners(const struct server_stream *stream);
+
+#endif
