@@ -76,7 +76,7 @@ static int start_over(const struct saving *saving, struct error *err)
     bool moved;
     if (!saving->settings->fresh)
         return 0;
-    if (checkpoints_move_aside(saving->settings->directory, aside, &moved, err) < 0)
+    if (checkpoints_move_aside(saving->settings->directory, -1, aside, &moved, err) < 0)
         return error_wrap(err, "--fresh");
     if (moved)
         log_line(LOG_INFO, "earlier checkpoints are now in %s", aside);
@@ -209,10 +209,25 @@ static void warn_of_changes(const struct saving *saving, const struct manifest *
                               "bits may differ");
 }
 
+/* Those after the one that is resumed are damaged. Under their names they would count as kept, and
+ * one that only could not be read for a moment would be taken for this run's next time. */
+static int set_damaged_aside(const struct saving *saving, struct error *err)
+{
+    char aside[PATH_MAX];
+    bool moved;
+    if (checkpoints_move_aside(saving->settings->directory, saving->manifest.step, aside, &moved,
+                               err) < 0)
+        return error_wrap(err, "a damaged checkpoint");
+    if (moved)
+        log_line(LOG_WARNING, "damaged checkpoints are now in %s", aside);
+    return 0;
+}
+
 int saving_start(struct saving *saving, const struct saving_run *run, struct error *err)
 {
     struct saver_options options = {
         .directory = saving->settings->directory,
+        .lock = &saving->lock,
         .keep = saving->settings->keep,
         .params = run->params,
         .slots = {updater_describe_slot, run->updater},
@@ -226,8 +241,11 @@ int saving_start(struct saving *saving, const struct saving_run *run, struct err
         return 0;
     if (list_settings(saving, run, &options.manifest, err) < 0)
         return -1;
-    if (saving->resumed)
+    if (saving->resumed) {
         warn_of_changes(saving, &options.manifest);
+        if (set_damaged_aside(saving, err) < 0)
+            return -1;
+    }
     return saver_create(&options, &saving->saver, err);
 }
 
