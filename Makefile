@@ -67,7 +67,8 @@ check: $(BUILD)/$(NAME) $(TESTS)
 	@LOCKSTEP=$(BUILD)/$(NAME) tools/run-tests $(TESTS) $(SCRIPTS)
 
 # The OpenMP runtime is not instrumented and would report falsely: only what starts threads itself.
-THREAD_TESTS := $(addprefix $(BUILD)/tests/unit/data/,test_loader test_pictures test_shards test_storage_s3)
+THREAD_TESTS := $(addprefix $(BUILD)/tests/unit/,store/test_saver \
+            $(addprefix data/,test_loader test_pictures test_shards test_storage_s3))
 check-threads: $(THREAD_TESTS)
 	@tools/run-tests $(THREAD_TESTS)
 .PHONY: check-threads
@@ -114,7 +115,7 @@ FUZZ_SECONDS ?= 10
 FUZZ_FLAGS := -std=c17 -O1 -g -MMD -MP -fsanitize=fuzzer-no-link,address,undefined \
             -fno-sanitize-recover=all -Wall -Wno-unknown-pragmas $(if $(DEV),-Werror)
 FUZZ_OBJECTS := $(patsubst %.c,build/fuzz/%.o,$(filter src/base/% src/tensor/% src/wire/% src/net/% src/data/% \
-            src/store/safetensors.c,$(SOURCES)))
+            src/store/safetensors.c src/store/manifest.c,$(SOURCES)))
 FUZZERS  := $(patsubst fuzz/%.c,build/fuzz/%,$(wildcard fuzz/fuzz_*.c))
 
 build/fuzz/%.o: %.c | lists
