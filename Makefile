@@ -2,7 +2,8 @@
 # make DEV=1      warnings fatal      make SAN=address,undefined     a second build beside the first
 # make test       what ./test runs    make bench                     us and the peers, alternated
 # make interop    with real others    make long                      what takes hours
-# make fuzz       short fuzzing       make fresh                     ./run and ./test on a bare Debian 12
+# make fuzz       short fuzzing       make crash                     kills and torn files
+# make format     clang-format        make fresh                     ./run and ./test on a bare Debian 12
 NAME     := lockstep
 VERSION  := 0.1.0
 CC       ?= cc
@@ -62,7 +63,7 @@ $(eval $(call list,commands,COMMAND,$(patsubst src/cli/cmd_%,%,$(wildcard src/cl
 
 # Reaching an accuracy takes minutes under a sanitizer and shows nothing that shorter runs do not.
 SCRIPTS  := $(filter-out $(if $(SAN),tests/cli/test_mnist_%),$(wildcard tests/cli/test_*.sh))
-check: $(BUILD)/$(NAME) $(TESTS)
+check: $(BUILD)/$(NAME) $(TESTS) $(CRASH_PARTS)
 	@tools/check-layers src
 	@LOCKSTEP=$(BUILD)/$(NAME) tools/run-tests $(TESTS) $(SCRIPTS)
 
@@ -133,8 +134,18 @@ interop: all
 	@INTEROP_PYTHON=$$(tools/venv interop tensorflow-cpu==2.21.0) tests/interop/run
 .PHONY: interop
 
+# ---- crash: kills, torn files and failing disks while checkpoints are saved; CRASH_FLAGS go on ----
+CRASH_PARTS := $(BUILD)/tests/crash/tiny.so $(BUILD)/tests/crash/faults.so
+$(BUILD)/tests/crash/%.so: tests/crash/%.c include/lockstep/model.h
+	@mkdir -p $(@D)
+	$(CC) -std=c17 -O1 -g -Wall -Wextra $(if $(DEV),-Werror) -Iinclude -fPIC -shared -o $@ $<
+crash: $(BUILD)/$(NAME) $(CRASH_PARTS)
+	@tests/crash/run $(CRASH_FLAGS)
+.PHONY: crash
+
 # ---- long: hours ----
 long:
+	@$(MAKE) --no-print-directory crash CRASH_FLAGS="--long"
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600
 	@tests/accuracy/criteo
 	@tests/accuracy/imagenette
