@@ -344,8 +344,7 @@ static int make(struct job *job, const struct options *parsed, struct error *err
         comm_open(&job->comm, err) < 0 || report_init(&job->report, steps, warmup, err) < 0)
         return -1;
     updater_initialize_slots(job->updater);
-    if (saving_load(&job->saving, job->params, job->updater, err) < 0 ||
-        start_saving(job, parsed, err) < 0)
+    if (start_saving(job, parsed, err) < 0)
         return -1;
     return make_watchers(job, parsed, err);
 }

@@ -145,17 +145,6 @@ int64_t saving_goal(const struct saving *saving, int64_t steps)
     return manifest->goal;
 }
 
-int saving_load(const struct saving *saving, struct params *params, struct updater *updater,
-                struct error *err)
-{
-    struct checkpoint_slots slots = {updater_describe_slot, updater};
-    if (!saving->resumed)
-        return 0;
-    if (checkpoint_load(saving->path, params, &slots, err) < 0)
-        return error_wrap(err, "resume from step %" PRId64, saving->manifest.step);
-    return 0;
-}
-
 /* --- what the run was told ------------------------------------------------------------------ */
 
 /* The option's value, or what became of it where the program resolved it further. */
@@ -193,6 +182,23 @@ static int list_settings(struct saving *saving, const struct saving_run *run,
     return list ? 0 : error_set(err, ERROR_MEMORY, "no memory for the manifest");
 }
 
+/* What a rule keeps means nothing to another, even where the tensors are alike. */
+static int refuse_other_rule(const struct saving *saving, const struct manifest *now,
+                             struct error *err)
+{
+    static const char *const names[] = {"optimizer", "group"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *before = manifest_setting(&saving->manifest, names[i]);
+        const char *value = manifest_setting(now, names[i]);
+        if (before && value && strcmp(before, value) != 0)
+            return error_set(err, ERROR_USAGE,
+                             "--%s is %s; %s was made with %s: give the same, or --checkpoint-dir "
+                             "another directory, or --fresh to move it aside",
+                             names[i], value, saving->path, before);
+    }
+    return 0;
+}
+
 static void warn_of_changes(const struct saving *saving, const struct manifest *now)
 {
     for (int i = 0; i < COMPARED; i++) {
@@ -223,6 +229,25 @@ static int set_damaged_aside(const struct saving *saving, struct error *err)
     return 0;
 }
 
+static int load(const struct saving *saving, const struct saving_run *run, struct error *err)
+{
+    struct checkpoint_slots slots = {updater_describe_slot, run->updater};
+    if (checkpoint_load(saving->path, run->params, &slots, err) < 0)
+        return error_wrap(err, "resume from step %" PRId64, saving->manifest.step);
+    return 0;
+}
+
+static int go_on(const struct saving *saving, const struct saving_run *run,
+                 const struct manifest *now, struct error *err)
+{
+    if (!saving->resumed)
+        return 0;
+    if (refuse_other_rule(saving, now, err) < 0 || load(saving, run, err) < 0)
+        return -1;
+    warn_of_changes(saving, now);
+    return set_damaged_aside(saving, err);
+}
+
 int saving_start(struct saving *saving, const struct saving_run *run, struct error *err)
 {
     struct saver_options options = {
@@ -239,13 +264,9 @@ int saving_start(struct saving *saving, const struct saving_run *run, struct err
     };
     if (!saving->settings->directory)
         return 0;
-    if (list_settings(saving, run, &options.manifest, err) < 0)
+    if (list_settings(saving, run, &options.manifest, err) < 0 ||
+        go_on(saving, run, &options.manifest, err) < 0)
         return -1;
-    if (saving->resumed) {
-        warn_of_changes(saving, &options.manifest);
-        if (set_damaged_aside(saving, err) < 0)
-            return -1;
-    }
     return saver_create(&options, &saving->saver, err);
 }
 

@@ -37,10 +37,11 @@ struct run {
     int64_t examples;
     int64_t evaluated_at; /* the step of the last evaluation, or -1 */
     double evaluated_loss, evaluated_accuracy;
-    bool abandoned;     /* the step in flight was given up for a signal */
-    int64_t saved_at;   /* the step of the last snapshot; at first the one that was resumed */
-    bool saved_score;   /* with its evaluation */
-    double saved_clock; /* when */
+    bool abandoned;        /* the step in flight was given up for a signal */
+    int64_t saved_at;      /* the step of the last snapshot; at first the one that was resumed */
+    bool saved_score;      /* with its evaluation */
+    double saved_clock;    /* when */
+    double saving_seconds; /* waited for it since the last step */
 };
 
 static bool stopping(const atomic_int *stop_signal)
@@ -262,6 +263,7 @@ static int step(struct run *run, struct error *err)
     struct feed *feed = &run->feed;
     struct metrics metrics = {0};
     int peers = inputs->comm ? comm_size(inputs->comm) : 1;
+    bool saving = inputs->saving.saver && saver_busy(inputs->saving.saver);
 
     double start = clock_seconds();
     if (feed_next(feed, err) < 0)
@@ -300,6 +302,9 @@ static int step(struct run *run, struct error *err)
     event.backward_seconds = backwarded - forwarded;
     event.reduce_seconds = reduced - backwarded;
     event.update_seconds = end - reduced;
+    event.saving = saving;
+    event.saving_seconds = run->saving_seconds;
+    run->saving_seconds = 0;
     emit(run, &event);
     return 0;
 }
@@ -476,7 +481,9 @@ static int run_steps(struct run *run, struct error *err)
             break;
         if (evaluation_due(run) && evaluate(run, err) < 0)
             return -1;
+        double before = clock_seconds();
         save_if_due(run);
+        run->saving_seconds = clock_seconds() - before;
     }
     if (inputs->validation.loader && !evaluated_now(run) && !stopping(inputs->stop_signal) &&
         evaluate(run, err) < 0)

@@ -37,6 +37,8 @@ struct train_event {
         step_seconds; /* at TRAIN_EVALUATED: of the whole evaluation; at TRAIN_SAVED: of saving */
     const char *path; /* at TRAIN_SAVED: of the checkpoint, whose step is `step`; else NULL */
     double input_seconds, forward_seconds, backward_seconds, reduce_seconds, update_seconds;
+    bool saving;           /* at TRAIN_STEP: a checkpoint was being written when it began */
+    double saving_seconds; /* at TRAIN_STEP: that the training waited for checkpoints before it */
 };
 typedef void train_observer(void *context, const struct train_event *event);
 

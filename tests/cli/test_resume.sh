@@ -165,10 +165,16 @@ run 2 train mnist_custom --examples 160 --steps 1 --checkpoint-dir "$work/goal"
 mentions err "is a checkpoint of tiny, not of mnist_custom"
 run 1 train $base --classes 11 --steps 1 --checkpoint-dir "$work/goal"
 mentions err "has shape ["
-run 1 train "$tiny" $small --optimizer adam --steps 1 --checkpoint-dir "$work/goal"
-mentions err "with another optimizer?"
-run 1 train "$tiny" $small --optimizer sgd --steps 1 --checkpoint-dir "$work/tiny-adam-one"
-mentions err "with another optimizer?"
+for pair in sgd-adam adam-sgd momentum-lars; do
+    run 2 train "$tiny" $small --optimizer ${pair#*-} --lr 0.01 --steps 1 \
+        --checkpoint-dir "$work/tiny-${pair%-*}-one"
+    mentions err "--optimizer is ${pair#*-}; $work/tiny-${pair%-*}-one/step-000000000022 was made \
+with ${pair%-*}"
+done
+run 2 train wide_deep --data synthetic --embedding-rows 50 --embedding-dim 4 --hidden 16,8 \
+    --batch-size 64 --examples 256 --threads 1 --group wide/=sgd --steps 1 \
+    --checkpoint-dir "$work/wide_deep-one"
+mentions err "--group is wide/=sgd; "
 run 0 train $base --lr 0.5 --steps 1 --checkpoint-dir "$work/goal"
 mentions err "--lr is 0.5; it was 0.0"
 : > "$work/file"
