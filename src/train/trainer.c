@@ -332,8 +332,15 @@ static bool interval_over(const struct run *run)
             clock_seconds() - run->saved_clock >= saving->every_seconds);
 }
 
+/* An update can overflow, which only the next step would notice: kept as the newest, it would push
+ * the last good one out. */
 static int save(struct run *run, int64_t goal, struct error *err)
 {
+    if (!updater_weights_finite(run->inputs->updater))
+        return error_set(err, ERROR_NUMERIC,
+                         "the weights are not finite after step %" PRId64 " and were not saved; a "
+                         "lower --lr may help",
+                         run->step);
     struct saver_moment moment = {.step = run->step,
                                   .goal = goal,
                                   .evaluated = evaluated_now(run),
@@ -491,14 +498,15 @@ static int run_steps(struct run *run, struct error *err)
     return 0;
 }
 
-/* A step that made no finite numbers changed nothing, so the last good one is worth keeping. */
+/* A step that failed, for its numbers or for its data, changed nothing, so the one before it is worth
+ * keeping. */
 static int run_and_save(struct run *run, struct error *err)
 {
     struct error saving = {0};
     struct train_event started = make_event(run, TRAIN_STARTED);
     emit(run, &started);
     if (run_steps(run, err) < 0) {
-        if (err->code == ERROR_NUMERIC && save_last(run, run->inputs->total_steps, &saving) < 0)
+        if (save_last(run, run->inputs->total_steps, &saving) < 0)
             log_line(LOG_WARNING, "%s", saving.message);
         return -1;
     }
