@@ -112,8 +112,10 @@ static int check_crc(const char *name, const char *text, size_t bytes, struct er
     char found[CRC_DIGITS + 1];
     snprintf(found, sizeof found, "%08" PRIx32, crc);
     if (strcmp(found, digits) != 0)
-        return error_set(err, ERROR_FORMAT, "%s: is damaged: its checksum is %s, not %s", name,
-                         found, digits);
+        return error_set(err, ERROR_FORMAT,
+                         "%s: is damaged: its checksum is %s, which is not what "
+                         "it says",
+                         name, found);
     return 0;
 }
 
