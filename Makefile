@@ -2,7 +2,8 @@
 # make DEV=1      warnings fatal      make SAN=address,undefined     a second build beside the first
 # make test       what ./test runs    make bench                     us and the peers, alternated
 # make interop    with real others    make long                      what takes hours
-# make fuzz       short fuzzing       make fresh                     ./run and ./test on a bare Debian 12
+# make fuzz       short fuzzing       make crash                     kills and torn files
+# make format     clang-format        make fresh                     ./run and ./test on a bare Debian 12
 NAME     := lockstep
 VERSION  := 0.1.0
 CC       ?= cc
@@ -64,14 +65,14 @@ $(eval $(call list,commands,COMMAND,$(patsubst src/cli/cmd_%,%,$(wildcard src/cl
 
 # Reaching an accuracy takes minutes under a sanitizer and shows nothing that shorter runs do not.
 SCRIPTS  := $(filter-out $(if $(SAN),tests/cli/test_mnist_%),$(wildcard tests/cli/test_*.sh))
-check: $(BUILD)/$(NAME) $(TESTS)
+check: $(BUILD)/$(NAME) $(TESTS) $(CRASH_PARTS)
 	@tools/check-layers src
 	@LOCKSTEP=$(BUILD)/$(NAME) tools/run-tests $(TESTS) $(SCRIPTS)
 
 # The OpenMP runtime is not instrumented and would report falsely: only what starts threads itself.
 THREAD_TESTS := $(addprefix $(BUILD)/tests/unit/,data/test_loader data/test_pictures data/test_shards \
-                data/test_storage_s3 net/test_server watch/test_spool watch/test_outbox \
-                watch/test_mlflow watch/test_kubeflow watch/test_record)
+                data/test_storage_s3 net/test_server store/test_saver watch/test_spool \
+                watch/test_outbox watch/test_mlflow watch/test_kubeflow watch/test_record)
 check-threads: $(THREAD_TESTS)
 	@tools/run-tests $(THREAD_TESTS)
 .PHONY: check-threads
@@ -83,7 +84,7 @@ golden: $(BUILD)/$(NAME)
 	@git diff --stat tests/golden docs/compatibility.md
 
 # ---- bench: the yardstick, the example models, and us against the peers in one run ----
-# BENCH=resnet50,vgg16,mnist,startup,memory,size picks some; BENCH_FLAGS go to bench/run.
+# BENCH=resnet50,vgg16,mnist,startup,saving,memory,size picks some; BENCH_FLAGS go to bench/run.
 EXAMPLE_MODELS := $(patsubst %.c,$(BUILD)/%.so,\
                     $(shell grep -l "struct model model_user" examples/*.c))
 all: $(EXAMPLE_MODELS)
@@ -119,7 +120,8 @@ FUZZ_SECONDS ?= 10
 FUZZ_FLAGS := -std=c17 -O1 -g -MMD -MP -fsanitize=fuzzer-no-link,address,undefined \
             -fno-sanitize-recover=all -Wall -Wno-unknown-pragmas $(if $(DEV),-Werror)
 FUZZ_OBJECTS := $(patsubst %.c,build/fuzz/%.o,$(filter src/base/% src/tensor/% src/wire/% src/net/% src/data/% \
-            src/store/safetensors.c src/store/bundle% src/store/attempts.c src/watch/reply.c,$(SOURCES)))
+            src/store/safetensors.c src/store/bundle% src/store/attempts.c src/store/manifest.c \
+            src/watch/reply.c,$(SOURCES)))
 FUZZERS  := $(patsubst fuzz/%.c,build/fuzz/%,$(wildcard fuzz/fuzz_*.c))
 
 build/fuzz/%.o: %.c | lists
@@ -137,8 +139,18 @@ interop: all
 	@INTEROP_PYTHON=$$(tools/venv interop tensorflow-cpu==2.21.0 tensorboard==2.21.0) tests/interop/run
 .PHONY: interop
 
+# ---- crash: kills, torn files and failing disks while checkpoints are saved; CRASH_FLAGS go on ----
+CRASH_PARTS := $(BUILD)/tests/crash/tiny.so $(BUILD)/tests/crash/faults.so
+$(BUILD)/tests/crash/%.so: tests/crash/%.c include/lockstep/model.h
+	@mkdir -p $(@D)
+	$(CC) -std=c17 -O1 -g -Wall -Wextra $(if $(DEV),-Werror) -Iinclude -fPIC -shared -o $@ $<
+crash: $(BUILD)/$(NAME) $(CRASH_PARTS)
+	@tests/crash/run $(CRASH_FLAGS)
+.PHONY: crash
+
 # ---- long: hours ----
 long:
+	@$(MAKE) --no-print-directory crash CRASH_FLAGS="--long"
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600
 	@tests/accuracy/criteo
 	@tests/accuracy/imagenette

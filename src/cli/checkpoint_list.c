@@ -45,7 +45,7 @@ static int read_rows(const struct list_command *wanted, struct arena *arena, str
     if (checkpoint_parts_list(wanted->directory, arena, &steps, count, err) < 0)
         return -1;
     struct row *rows = ARENA_ARRAY(arena, struct row, *count);
-    int best = -1;
+    int best = -1, newest = -1;
     if (!rows)
         return error_set(err, ERROR_MEMORY, "no memory for %d checkpoints", *count);
     for (int i = 0; i < *count; i++) {
@@ -54,8 +54,10 @@ static int read_rows(const struct list_command *wanted, struct arena *arena, str
         double score = rows[i].damage.code ? NAN : manifest_score(&rows[i].manifest);
         if (!isnan(score) && (best < 0 || score > manifest_score(&rows[best].manifest)))
             best = i;
+        newest = rows[i].damage.code ? newest : i;
     }
-    rows[*count - 1].newest = true;
+    if (newest >= 0)
+        rows[newest].newest = true;
     if (best >= 0)
         rows[best].best = true;
     *out = rows;

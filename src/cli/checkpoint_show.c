@@ -74,6 +74,7 @@ static struct json *tensor_json(const struct bundle_entry *entry)
     json_set_text(json, "name", entry->name);
     json_set_text(json, "dtype", dtype_name(entry->dtype));
     json_set(json, "shape", shape);
+    json_set_integer(json, "offset", (int64_t)entry->offset); /* in the data file */
     json_set_integer(json, "bytes", (int64_t)entry->bytes);
     return json;
 }

@@ -13,16 +13,17 @@ int report_init(struct report *report, int64_t total_steps, int64_t warmup_steps
 {
     *report = (struct report){.warmup_steps = warmup_steps, .started = clock_seconds()};
     report->capacity = total_steps < REPORT_MAX_STEPS ? total_steps : REPORT_MAX_STEPS;
-    report->step_seconds = memory_allocate((size_t)(report->capacity + 1) * 2 * sizeof(double));
+    report->step_seconds = memory_allocate((size_t)(report->capacity + 1) * 3 * sizeof(double));
     if (!report->step_seconds)
         return error_set(err, ERROR_MEMORY, "no memory for the times of the steps");
+    report->saving_seconds = report->step_seconds + 2 * (report->capacity + 1);
     return 0;
 }
 
 void report_release(struct report *report)
 {
     memory_free(report->step_seconds);
-    report->step_seconds = NULL;
+    report->step_seconds = report->saving_seconds = NULL;
 }
 
 static void add_step(struct report *report, const struct train_event *event)
@@ -31,8 +32,9 @@ static void add_step(struct report *report, const struct train_event *event)
         report->first_step_seconds = clock_since_process_start();
         report->setup_seconds = report->first_step_seconds - event->step_seconds;
     }
-    if (report->capacity)
-        report->step_seconds[report->steps % report->capacity] = event->step_seconds;
+    int64_t place = report->capacity ? report->steps % report->capacity : 0;
+    report->step_seconds[place] = event->step_seconds;
+    report->saving_seconds[place] = event->saving ? event->step_seconds + event->saving_seconds : 0;
     report->steps++;
     report->examples = event->examples;
     report->last_step = *event;
@@ -71,13 +73,18 @@ static double median(double *values, int64_t count)
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
+/* The first step that counts. */
+static int64_t first_measured(const struct report *report)
+{
+    int64_t first = report->steps - report->capacity;
+    return first > report->warmup_steps ? first : report->warmup_steps;
+}
+
 /* Copies what counts behind the ring, where there is room for it; returns how many. */
 static int64_t measured_steps(const struct report *report, double *out)
 {
-    int64_t first = report->steps - report->capacity;
-    first = first > report->warmup_steps ? first : report->warmup_steps;
     int64_t count = 0;
-    for (int64_t step = first; step < report->steps; step++)
+    for (int64_t step = first_measured(report); step < report->steps; step++)
         out[count++] = report->step_seconds[step % report->capacity];
     return count;
 }
@@ -111,6 +118,38 @@ void report_measure(const struct report *report, int batch, struct report_speed 
     measure_spread(values, out->steps, batch, out);
 }
 
+/* The steps of one sort are gathered from the front of the room, the others from its end. */
+void report_measure_saving(const struct report *report, struct report_saving *out)
+{
+    double *values = report->step_seconds + report->capacity + 1;
+    int64_t saving = 0, others = report->capacity;
+    *out = (struct report_saving){0};
+    for (int64_t step = first_measured(report); step < report->steps; step++) {
+        int64_t place = step % report->capacity;
+        if (report->saving_seconds[place] > 0)
+            values[saving++] = report->saving_seconds[place];
+        else
+            values[--others] = report->step_seconds[place];
+    }
+    if (!saving || others == report->capacity)
+        return;
+    *out = (struct report_saving){.steps = saving,
+                                  .median_step_seconds = median(values, saving),
+                                  .other_median_step_seconds =
+                                      median(values + others, report->capacity - others)};
+}
+
+static void describe_saving(const struct report *report, struct json *out)
+{
+    struct report_saving saving;
+    report_measure_saving(report, &saving);
+    if (!saving.steps)
+        return;
+    json_set_integer(out, "saving_steps", saving.steps);
+    json_set_number(out, "saving_step_seconds", saving.median_step_seconds);
+    json_set_number(out, "other_step_seconds", saving.other_median_step_seconds);
+}
+
 void report_describe(const struct report *report, int batch, struct json *out)
 {
     struct report_speed speed;
@@ -122,6 +161,7 @@ void report_describe(const struct report *report, int batch, struct json *out)
     json_set_number(out, "seconds", report->seconds);
     json_set_number(out, "examples_per_second", median_seconds > 0 ? batch / median_seconds : NAN);
     json_set_number(out, "median_step_seconds", speed.steps ? median_seconds : NAN);
+    describe_saving(report, out);
     json_set_number(out, "first_step_seconds", report->steps ? report->first_step_seconds : NAN);
     json_set_number(out, "setup_seconds", report->steps ? report->setup_seconds : NAN);
     json_set_number(out, "loss", report->evaluated ? scores->loss : NAN);

@@ -14,7 +14,9 @@ struct report {
     double setup_seconds;      /* the same to the beginning of the first step */
     struct train_event last_step, evaluation;
     bool evaluated;
-    double *step_seconds; /* a ring of the last `capacity` */
+    double *step_seconds;   /* a ring of the last `capacity` */
+    double *saving_seconds; /* the same, with what they waited for a checkpoint, of those beside
+                             * which one was written; 0 for the others */
     int64_t capacity;
 };
 
@@ -34,6 +36,13 @@ struct report_speed {
 };
 /* Of the steps after the warm-up so far; zeros when there is none. */
 void report_measure(const struct report *report, int batch, struct report_speed *out);
+
+struct report_saving {
+    int64_t steps; /* beside which a checkpoint was written */
+    double median_step_seconds, other_median_step_seconds;
+};
+/* What checkpoints cost; zeros when there are no steps of both sorts. */
+void report_measure_saving(const struct report *report, struct report_saving *out);
 
 /* steps, examples, seconds, speed, loss, accuracy. */
 void report_describe(const struct report *report, int batch, struct json *out);

@@ -77,7 +77,7 @@ static int start_over(const struct saving *saving, struct error *err)
     bool moved;
     if (!saving->settings->fresh)
         return 0;
-    if (checkpoints_move_aside(saving->settings->directory, aside, &moved, err) < 0)
+    if (checkpoints_move_aside(saving->settings->directory, -1, aside, &moved, err) < 0)
         return error_wrap(err, "--fresh");
     if (moved)
         log_line(LOG_INFO, "earlier checkpoints are now in %s", aside);
@@ -146,17 +146,6 @@ int64_t saving_goal(const struct saving *saving, int64_t steps)
     return manifest->goal;
 }
 
-int saving_load(const struct saving *saving, struct params *params, struct updater *updater,
-                struct error *err)
-{
-    struct checkpoint_slots slots = {updater_describe_slot, updater};
-    if (!saving->resumed)
-        return 0;
-    if (checkpoint_load(saving->path, params, &slots, err) < 0)
-        return error_wrap(err, "resume from step %" PRId64, saving->manifest.step);
-    return 0;
-}
-
 /* --- what the run was told ------------------------------------------------------------------ */
 
 /* The option's value, or what became of it where the program resolved it further. Nothing when it
@@ -198,6 +187,23 @@ static int list_settings(struct saving *saving, const struct saving_run *run,
     return list ? 0 : error_set(err, ERROR_MEMORY, "no memory for the manifest");
 }
 
+/* What a rule keeps means nothing to another, even where the tensors are alike. */
+static int refuse_other_rule(const struct saving *saving, const struct manifest *now,
+                             struct error *err)
+{
+    static const char *const names[] = {"optimizer", "group"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *before = manifest_setting(&saving->manifest, names[i]);
+        const char *value = manifest_setting(now, names[i]);
+        if (before && value && strcmp(before, value) != 0)
+            return error_set(err, ERROR_USAGE,
+                             "--%s is %s; %s was made with %s: give the same, or --checkpoint-dir "
+                             "another directory, or --fresh to move it aside",
+                             names[i], value, saving->path, before);
+    }
+    return 0;
+}
+
 static void warn_of_changes(const struct saving *saving, const struct manifest *now)
 {
     for (int i = 0; i < COMPARED; i++) {
@@ -214,10 +220,44 @@ static void warn_of_changes(const struct saving *saving, const struct manifest *
                               "bits may differ");
 }
 
+/* Those after the one that is resumed are damaged. Under their names they would count as kept, and
+ * one that only could not be read for a moment would be taken for this run's next time. */
+static int set_damaged_aside(const struct saving *saving, struct error *err)
+{
+    char aside[PATH_MAX];
+    bool moved;
+    if (checkpoints_move_aside(saving->settings->directory, saving->manifest.step, aside, &moved,
+                               err) < 0)
+        return error_wrap(err, "a damaged checkpoint");
+    if (moved)
+        log_line(LOG_WARNING, "damaged checkpoints are now in %s", aside);
+    return 0;
+}
+
+static int load(const struct saving *saving, const struct saving_run *run, struct error *err)
+{
+    struct checkpoint_slots slots = {updater_describe_slot, run->updater};
+    if (checkpoint_load(saving->path, run->params, &slots, err) < 0)
+        return error_wrap(err, "resume from step %" PRId64, saving->manifest.step);
+    return 0;
+}
+
+static int go_on(const struct saving *saving, const struct saving_run *run,
+                 const struct manifest *now, struct error *err)
+{
+    if (!saving->resumed)
+        return 0;
+    if (refuse_other_rule(saving, now, err) < 0 || load(saving, run, err) < 0)
+        return -1;
+    warn_of_changes(saving, now);
+    return set_damaged_aside(saving, err);
+}
+
 int saving_start(struct saving *saving, const struct saving_run *run, struct error *err)
 {
     struct saver_options options = {
         .directory = saving->settings->directory,
+        .lock = &saving->lock,
         .keep = saving->settings->keep,
         .params = run->params,
         .slots = {updater_describe_slot, run->updater},
@@ -229,10 +269,9 @@ int saving_start(struct saving *saving, const struct saving_run *run, struct err
     };
     if (!saving->settings->directory)
         return 0;
-    if (list_settings(saving, run, &options.manifest, err) < 0)
+    if (list_settings(saving, run, &options.manifest, err) < 0 ||
+        go_on(saving, run, &options.manifest, err) < 0)
         return -1;
-    if (saving->resumed)
-        warn_of_changes(saving, &options.manifest);
     return saver_create(&options, &saving->saver, err);
 }
 

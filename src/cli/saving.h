@@ -69,9 +69,6 @@ int64_t saving_earlier(const struct saving *saving, const char *setting, int64_t
 /* Where a run that asks for `steps` ends. */
 int64_t saving_goal(const struct saving *saving, int64_t steps);
 
-/* Puts the checkpoint's numbers into `params`; a no-op when nothing is resumed. */
-int saving_load(const struct saving *saving, struct params *params, struct updater *updater,
-                struct error *err);
 /* What the run was told, in the words of its options; `rate` is resolved. In the arena. */
 struct saving_run {
     const struct options *options;
@@ -79,11 +76,12 @@ struct saving_run {
     const char *data;
     double rate;
     int64_t goal, steps_per_epoch;
-    const struct params *params;
+    struct params *params;
     struct updater *updater;
     const struct plan *plan;
 };
-/* Warns of what differs from the run that is resumed, and makes what saves from now on. */
+/* Puts the numbers of the checkpoint that is resumed, if any, into run->params, and makes what saves
+ * from now on. Warns of what differs from the earlier run; another update rule is refused. */
 int saving_start(struct saving *saving, const struct saving_run *run, struct error *err);
 /* For the trainer; all zero when no directory was given. */
 struct trainer_saving saving_for_trainer(const struct saving *saving);

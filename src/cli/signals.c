@@ -15,6 +15,7 @@ const atomic_int *signals_catch(void)
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    signal(SIGXFSZ, SIG_IGN); /* a file past `ulimit -f` is a failed write, not the end */
     return &caught;
 }
 

@@ -248,8 +248,6 @@ static int make(struct training *training, struct error *err)
         comm_open(&training->comm, err) < 0)
         return -1;
     updater_initialize_slots(training->updater);
-    if (saving_load(&training->saving, training->params, training->updater, err) < 0)
-        return -1;
     if (training->saving.resumed)
         snprintf(training->checkpoint, sizeof training->checkpoint, "%s", training->saving.path);
     return start_saving(training, err);

@@ -3,17 +3,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "exec/params.h"
 #include "store/bundle.h"
 #include "store/checkpoints.h"
+#include "store/checkpoints_names.h"
 #include "wire/crc32c.h"
 
 const char checkpoint_step_tensor[] = "global_step";
@@ -87,16 +88,46 @@ static int fill(const char *path, const struct manifest *manifest,
     return directory_flush(path, err);
 }
 
-/* An earlier one of that name, which may be damaged, changes places with the new in one act, so
- * that there is always one. */
-static int put_in_place(const char *from, const char *to, struct error *err)
+/* It is swept away later, so the new one counts. */
+static void remove_earlier(const char *path)
+{
+    struct error failure = {0};
+    if (directory_remove(path, &failure) < 0)
+        log_line(LOG_WARNING, "a checkpoint that was replaced cannot be removed: %s",
+                 failure.message);
+}
+
+/* NFS cannot exchange names. In between there is none of that name; checkpoints_sweep puts the
+ * earlier one back. */
+static int replace_in_two_acts(const char *directory, int64_t step, const char *from,
+                               const char *to, struct error *err)
+{
+    char was[PATH_MAX];
+    if (checkpoints_spare_path(directory, CHECKPOINTS_WAS, step, was, err) < 0)
+        return -1;
+    if (rename(to, was) < 0)
+        return error_set(err, ERROR_IO, "%s: %s", to, strerror(errno));
+    if (rename(from, to) < 0) {
+        error_set(err, ERROR_IO, "%s: %s", to, strerror(errno));
+        rename(was, to);
+        return -1;
+    }
+    remove_earlier(was);
+    return 0;
+}
+
+/* An earlier one of that name changes places with the new in one act, so that there is always one. */
+static int put_in_place(const char *directory, int64_t step, const char *from, const char *to,
+                        struct error *err)
 {
     if (rename(from, to) == 0)
         return 0;
-    if ((errno == EEXIST || errno == ENOTEMPTY) &&
-        renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) == 0)
-        return directory_remove(from, err);
-    return error_set(err, ERROR_IO, "%s: %s", to, strerror(errno));
+    if (errno != EEXIST && errno != ENOTEMPTY)
+        return error_set(err, ERROR_IO, "%s: %s", to, strerror(errno));
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) < 0)
+        return replace_in_two_acts(directory, step, from, to, err);
+    remove_earlier(from);
+    return 0;
 }
 
 int checkpoint_write(const char *directory, const struct manifest *manifest,
@@ -105,12 +136,13 @@ int checkpoint_write(const char *directory, const struct manifest *manifest,
 {
     char draft[PATH_MAX];
     struct error ignored = {0};
-    if (checkpoints_draft_path(directory, manifest->step, draft, err) < 0 ||
+    if (checkpoints_spare_path(directory, CHECKPOINTS_DRAFT, manifest->step, draft, err) < 0 ||
         checkpoints_path(directory, manifest->step, path, err) < 0)
         return -1;
     if (mkdir(draft, 0777) < 0)
         return error_set(err, ERROR_IO, "%s: %s", draft, strerror(errno));
-    if (fill(draft, manifest, tensors, err) < 0 || put_in_place(draft, path, err) < 0) {
+    if (fill(draft, manifest, tensors, err) < 0 ||
+        put_in_place(directory, manifest->step, draft, path, err) < 0) {
         directory_remove(draft, &ignored);
         return -1;
     }
@@ -193,8 +225,9 @@ static int read_tensor(struct load *load, const char *name, const struct shape *
     char theirs[96], ours[96];
     if (index < 0)
         return error_set(err, ERROR_FORMAT,
-                         "%s lacks '%s'; was it saved from another model or optimizer?", load->path,
-                         name);
+                         "%s lacks '%s'; was it saved from another model or with another "
+                         "optimizer?",
+                         load->path, name);
     const struct bundle_entry *entry = bundle_entry(load->bundle, index);
     if (!shape_equal(&entry->shape, shape))
         return error_set(err, ERROR_FORMAT, "%s: '%s' has shape %s, the model's has %s", load->path,
@@ -232,21 +265,40 @@ static int load_param(struct load *load, int param, struct error *err)
     return 0;
 }
 
-static bool is_expected(const struct load *load, const char *name)
+/* "optimizer/PARAMETER/SLOT" of one that the run keeps. */
+static bool is_slot(const struct load *load, const char *name)
 {
-    return params_find(load->params, name) >= 0 || !strcmp(name, checkpoint_step_tensor) ||
-           !strncmp(name, checkpoint_optimizer_folder, strlen(checkpoint_optimizer_folder));
+    char param[512];
+    const char *first = name + strlen(checkpoint_optimizer_folder), *last = strrchr(first, '/');
+    if (!last || (size_t)(last - first) >= sizeof param)
+        return false;
+    snprintf(param, sizeof param, "%.*s", (int)(last - first), first);
+    int index = params_find(load->params, param);
+    for (int slot = 0; index >= 0 && slot < params_slots(load->params); slot++) {
+        float initial;
+        const char *word = load->slots->describe(load->slots->context, index, slot, &initial);
+        if (word && !strcmp(word, last + 1))
+            return true;
+    }
+    return false;
 }
 
-/* A tensor that the model has no place for would be lost without a word. */
+static bool is_expected(const struct load *load, const char *name)
+{
+    if (!strncmp(name, checkpoint_optimizer_folder, strlen(checkpoint_optimizer_folder)))
+        return !load->slots || is_slot(load, name);
+    return params_find(load->params, name) >= 0 || !strcmp(name, checkpoint_step_tensor);
+}
+
+/* A tensor that there is no place for would be lost without a word. */
 static int refuse_left_over(const struct load *load, struct error *err)
 {
     for (int i = 0; i < bundle_count(load->bundle); i++) {
         const char *name = bundle_entry(load->bundle, i)->name;
         if (!is_expected(load, name))
             return error_set(err, ERROR_FORMAT,
-                             "%s has a tensor that the model lacks: '%s'; was it saved from "
-                             "another model?",
+                             "%s has '%s', for which there is no place; was it saved from another "
+                             "model or with another optimizer?",
                              load->path, name);
     }
     return 0;

@@ -11,6 +11,8 @@
 #include "wire/crc32c.h"
 
 enum { FORMAT = 1, MOST_SETTINGS = 256, CRC_DIGITS = 8 };
+static const int64_t MOST_STEPS = INT64_C(1) << 60; /* so that two can be added */
+static const double MOST_SECONDS = 1e11;            /* of years with four digits */
 
 /* The checksum covers the whole text with zeros in this place. */
 static const char crc_key[] = "\"crc32c\": \"";
@@ -110,8 +112,10 @@ static int check_crc(const char *name, const char *text, size_t bytes, struct er
     char found[CRC_DIGITS + 1];
     snprintf(found, sizeof found, "%08" PRIx32, crc);
     if (strcmp(found, digits) != 0)
-        return error_set(err, ERROR_FORMAT, "%s: is damaged: its checksum is %s, not %s", name,
-                         found, digits);
+        return error_set(err, ERROR_FORMAT,
+                         "%s: is damaged: its checksum is %s, which is not what "
+                         "it says",
+                         name, found);
     return 0;
 }
 
@@ -158,9 +162,11 @@ static int parse_place(const struct json *json, struct manifest *out, struct err
     out->steps_per_epoch = json_get_integer(json, "steps_per_epoch", -1);
     out->epoch = json_get_integer(json, "epoch", -1);
     out->epoch_step = json_get_integer(json, "epoch_step", -1);
-    if (out->step < 0 || out->goal < 0 || out->steps_per_epoch < 0 || out->epoch < 0 ||
-        out->epoch_step < 0)
-        return error_set(err, ERROR_FORMAT, "it does not tell its step and goal");
+    const int64_t numbers[] = {out->step, out->goal, out->steps_per_epoch, out->epoch,
+                               out->epoch_step};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (numbers[i] < 0 || numbers[i] > MOST_STEPS)
+            return error_set(err, ERROR_FORMAT, "it does not tell its step and goal");
     return 0;
 }
 
@@ -183,6 +189,8 @@ static int parse(const struct json *json, struct arena *arena, struct manifest *
     if (!read_hex(json, "fingerprint", &out->fingerprint))
         return error_set(err, ERROR_FORMAT, "it has no fingerprint");
     out->saved_at = json_get_number(json, "saved_at", 0);
+    if (!(out->saved_at >= 0 && out->saved_at < MOST_SECONDS))
+        out->saved_at = 0; /* a clock that was wrong is no reason to lose it */
     out->evaluated = evaluation != NULL;
     out->loss = evaluation ? json_get_number(evaluation, "loss", NAN) : NAN;
     out->accuracy = evaluation ? json_get_number(evaluation, "accuracy", NAN) : NAN;

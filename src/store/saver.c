@@ -1,5 +1,7 @@
 #include "store/saver.h"
 
+#include <inttypes.h>
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -8,6 +10,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "exec/params.h"
 #include "store/checkpoints.h"
@@ -28,8 +31,8 @@ struct saver {
     struct item *items;
     int item_count;
     size_t bytes, largest;
-    double best_score;
-    struct slab memory; /* the snapshot, or room for the largest tensor */
+    double best_score, score; /* of those on the disk; of the last one that was started */
+    struct slab memory;       /* the snapshot, or room for the largest tensor */
     bool snapshot;
 
     /* Belong to the thread while state is WRITING, else to the caller. */
@@ -131,15 +134,26 @@ static int get_tensor(void *context, int index, const char **name, struct tensor
 
 /* --- writing -------------------------------------------------------------------------------- */
 
+/* The checkpoint is whole when only tidying failed; it is tried again after the next. */
+static void tidy(const struct saver *saver)
+{
+    const struct saver_options *options = &saver->options;
+    struct error failure = {0};
+    if (checkpoints_tidy(options->directory, saver->step, options->keep, &failure) < 0)
+        log_line(LOG_WARNING, "the checkpoint of step %" PRId64 " is saved, but: %s", saver->step,
+                 failure.message);
+}
+
 static void write_checkpoint(struct saver *saver)
 {
     const struct saver_options *options = &saver->options;
     struct checkpoint_tensors tensors = {saver->item_count, get_tensor, saver};
     struct saver_result *result = &saver->result;
+    struct error *err = &result->error;
     *result = (struct saver_result){.step = saver->step};
-    if (checkpoint_write(options->directory, &saver->manifest, &tensors, result->path,
-                         &result->error) == 0)
-        checkpoints_tidy(options->directory, saver->step, options->keep, &result->error);
+    if ((!options->lock || checkpoints_check_held(options->directory, options->lock, err) == 0) &&
+        checkpoint_write(options->directory, &saver->manifest, &tensors, result->path, err) == 0)
+        tidy(saver);
     result->seconds = clock_seconds() - saver->started;
 }
 
@@ -202,7 +216,7 @@ int saver_create(const struct saver_options *options, struct saver **out, struct
     if (!saver)
         return error_set(err, ERROR_MEMORY, "no memory to save checkpoints");
     saver->options = *options;
-    saver->best_score = checkpoints_best_score(options->directory);
+    saver->best_score = saver->score = checkpoints_best_score(options->directory);
     pthread_mutex_init(&saver->lock, NULL);
     pthread_cond_init(&saver->changed, NULL);
     saver->arena = arena_create();
@@ -232,9 +246,12 @@ void saver_destroy(struct saver *saver)
     memory_free(saver);
 }
 
-double saver_best_score(const struct saver *saver)
+double saver_best_score(struct saver *saver)
 {
-    return saver->best_score;
+    pthread_mutex_lock(&saver->lock);
+    bool pending = saver->state == WRITING || saver->state == ENDED;
+    pthread_mutex_unlock(&saver->lock);
+    return pending ? fmax(saver->best_score, saver->score) : saver->best_score;
 }
 
 bool saver_busy(struct saver *saver)
@@ -257,12 +274,15 @@ bool saver_take(struct saver *saver, struct saver_result *out)
 {
     pthread_mutex_lock(&saver->lock);
     bool ended = saver->state == ENDED;
-    if (ended) {
-        *out = saver->result;
+    if (ended)
         saver->state = IDLE;
-    }
     pthread_mutex_unlock(&saver->lock);
-    return ended;
+    if (!ended)
+        return false;
+    *out = saver->result;
+    if (out->error.code == ERROR_NONE)
+        saver->best_score = fmax(saver->best_score, saver->score);
+    return true;
 }
 
 static void describe_moment(struct saver *saver, const struct saver_moment *moment)
@@ -279,13 +299,14 @@ static void describe_moment(struct saver *saver, const struct saver_moment *mome
     manifest->accuracy = moment->accuracy;
     manifest->saved_at = clock_wall_seconds();
     saver->step = moment->step;
-    double score = manifest_score(manifest);
-    saver->best_score = score > saver->best_score ? score : saver->best_score;
+    saver->score = manifest_score(manifest); /* fmax passes NaN over */
 }
 
 int saver_start(struct saver *saver, const struct saver_moment *moment, struct error *err)
 {
+    struct saver_result untold;
     saver_wait(saver);
+    saver_take(saver, &untold);
     saver->started = clock_seconds();
     describe_moment(saver, moment);
     if (!saver->snapshot) {

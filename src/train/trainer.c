@@ -37,10 +37,11 @@ struct run {
     int64_t examples;
     int64_t evaluated_at; /* the step of the last evaluation, or -1 */
     double evaluated_loss, evaluated_accuracy;
-    bool abandoned;     /* the step in flight was given up for a signal */
-    int64_t saved_at;   /* the step of the last snapshot; at first the one that was resumed */
-    bool saved_score;   /* with its evaluation */
-    double saved_clock; /* when */
+    bool abandoned;        /* the step in flight was given up for a signal */
+    int64_t saved_at;      /* the step of the last snapshot; at first the one that was resumed */
+    bool saved_score;      /* with its evaluation */
+    double saved_clock;    /* when */
+    double saving_seconds; /* waited for it since the last step */
 };
 
 static bool stopping(const atomic_int *stop_signal)
@@ -104,6 +105,7 @@ static int evaluate_pass(struct evaluation *evaluation, const atomic_int *stop_s
     struct metrics metrics = {.auc = NAN,
                               .scores = evaluation->scores.keys ? &evaluation->scores : NULL};
     scores_clear(&evaluation->scores);
+    plan_set_stop(feed->plan, stop_signal);
     loader_seek(feed->loader, (struct loader_position){0});
     for (;;) {
         if (feed_next(feed, err) < 0)
@@ -111,11 +113,11 @@ static int evaluate_pass(struct evaluation *evaluation, const atomic_int *stop_s
         if (!feed->rows)
             break;
         feed_forward(feed);
-        feed_count(feed, &metrics);
-        if (stopping(stop_signal))
+        if (stopping(stop_signal)) /* perhaps in the middle of it */
             return error_set(err, ERROR_CANCELLED,
                              "stopped after %" PRId64 " examples of the evaluation",
                              metrics.examples);
+        feed_count(feed, &metrics);
     }
     if (metrics.scores)
         metrics.auc = scores_auc(metrics.scores);
@@ -131,6 +133,7 @@ int trainer_evaluate(const struct graph *graph, struct plan *plan, const struct 
     int status = evaluation_init(&evaluation, graph, plan, data, err);
     if (status == 0)
         status = evaluate_pass(&evaluation, stop_signal, out, err);
+    plan_set_stop(plan, NULL);
     scores_release(&evaluation.scores);
     return status;
 }
@@ -273,6 +276,7 @@ static int step(struct run *run, struct error *err)
     struct feed *feed = &run->feed;
     struct metrics metrics = {0};
     int peers = inputs->comm ? comm_size(inputs->comm) : 1;
+    bool saving = inputs->saving.saver && saver_busy(inputs->saving.saver);
 
     double start = clock_seconds();
     if (next_batch(run, err) < 0)
@@ -314,6 +318,9 @@ static int step(struct run *run, struct error *err)
     event.backward_seconds = backwarded - forwarded;
     event.reduce_seconds = reduced - backwarded;
     event.update_seconds = end - reduced;
+    event.saving = saving;
+    event.saving_seconds = run->saving_seconds;
+    run->saving_seconds = 0;
     emit(run, &event);
     return 0;
 }
@@ -333,28 +340,34 @@ static bool improved(const struct run *run)
     return manifest_score(&now) > saver_best_score(run->inputs->saving.saver);
 }
 
-static bool saving_due(const struct run *run)
+static bool interval_over(const struct run *run)
 {
     const struct trainer_saving *saving = &run->inputs->saving;
-    if (run->saved_at == run->step)
-        return false;
     return (saving->every_steps && run->step % saving->every_steps == 0) ||
            (saving->every_seconds > 0 &&
-            clock_seconds() - run->saved_clock >= saving->every_seconds) ||
-           improved(run);
+            clock_seconds() - run->saved_clock >= saving->every_seconds);
 }
 
+/* An update can overflow, which only the next step would notice: kept as the newest, it would push
+ * the last good one out. */
 static int save(struct run *run, int64_t goal, struct error *err)
 {
+    if (!updater_weights_finite(run->inputs->updater))
+        return error_set(err, ERROR_NUMERIC,
+                         "the weights are not finite after step %" PRId64 " and were not saved; a "
+                         "lower --lr may help",
+                         run->step);
     struct saver_moment moment = {.step = run->step,
                                   .goal = goal,
                                   .evaluated = evaluated_now(run),
                                   .loss = run->evaluated_loss,
                                   .accuracy = run->evaluated_accuracy};
+    run->saved_clock = clock_seconds();
+    if (saver_start(run->inputs->saving.saver, &moment, err) < 0)
+        return -1;
     run->saved_at = run->step;
     run->saved_score = moment.evaluated;
-    run->saved_clock = clock_seconds();
-    return saver_start(run->inputs->saving.saver, &moment, err);
+    return 0;
 }
 
 /* Tells of a save that has ended since the last look; -1 with `err` filled when it failed. */
@@ -375,17 +388,29 @@ static int tell_saved(struct run *run, struct error *err)
 }
 
 /* The training goes on without: the earlier checkpoints are whole, and the next may succeed. */
+static void warn_of_failure(const struct error *failure)
+{
+    log_line(LOG_WARNING, "%s; the training goes on, earlier checkpoints are as they were",
+             failure->message);
+}
+
+/* A checkpoint that is due while the last one is still being written is left out; the best so far
+ * is waited for, since its numbers are lost with the next step. */
 static void save_if_due(struct run *run)
 {
+    struct saver *saver = run->inputs->saving.saver;
     struct error failure = {0};
-    if (!run->inputs->saving.saver)
+    if (!saver)
         return;
-    int status = tell_saved(run, &failure);
-    if (status == 0 && saving_due(run) && !saver_busy(run->inputs->saving.saver))
-        status = save(run, run->inputs->total_steps, &failure);
-    if (status < 0)
-        log_line(LOG_WARNING, "%s; the training goes on, earlier checkpoints are as they were",
-                 failure.message);
+    bool best = improved(run);
+    if (best)
+        saver_wait(saver);
+    if (tell_saved(run, &failure) < 0)
+        warn_of_failure(&failure);
+    if (run->saved_at == run->step || saver_busy(saver) || !(best || interval_over(run)))
+        return;
+    if (save(run, run->inputs->total_steps, &failure) < 0)
+        warn_of_failure(&failure);
 }
 
 /* The last state, unless that is what was saved last. */
@@ -479,7 +504,9 @@ static int run_steps(struct run *run, struct error *err)
             break;
         if (evaluation_due(run) && evaluate(run, err) < 0)
             return -1;
+        double before = clock_seconds();
         save_if_due(run);
+        run->saving_seconds = clock_seconds() - before;
     }
     if (inputs->validation.loader && !evaluated_now(run) && !stopping(inputs->stop_signal) &&
         evaluate(run, err) < 0)
@@ -487,14 +514,15 @@ static int run_steps(struct run *run, struct error *err)
     return 0;
 }
 
-/* A step that made no finite numbers changed nothing, so the last good one is worth keeping. */
+/* A step that failed, for its numbers or for its data, changed nothing, so the one before it is worth
+ * keeping. */
 static int run_and_save(struct run *run, struct error *err)
 {
     struct error saving = {0};
     struct train_event started = make_event(run, TRAIN_STARTED);
     emit(run, &started);
     if (run_steps(run, err) < 0) {
-        if (err->code == ERROR_NUMERIC && save_last(run, run->inputs->total_steps, &saving) < 0)
+        if (save_last(run, run->inputs->total_steps, &saving) < 0)
             log_line(LOG_WARNING, "%s", saving.message);
         return -1;
     }
@@ -523,6 +551,8 @@ int trainer_run(const struct trainer_inputs *inputs, train_observer *observer, v
     if (status == 0)
         status = run_and_save(&run, err);
     plan_set_stop(inputs->plan, NULL);
+    if (inputs->evaluation_plan)
+        plan_set_stop(inputs->evaluation_plan, NULL);
     scores_release(&run.evaluation.scores);
     arena_destroy(run.arena);
     return status;

@@ -38,6 +38,8 @@ struct train_event {
         step_seconds; /* at TRAIN_EVALUATED: of the whole evaluation; at TRAIN_SAVED: of saving */
     const char *path; /* at TRAIN_SAVED: of the checkpoint, whose step is `step`; else NULL */
     double input_seconds, forward_seconds, backward_seconds, reduce_seconds, update_seconds;
+    bool saving;           /* at TRAIN_STEP: a checkpoint was being written when it began */
+    double saving_seconds; /* at TRAIN_STEP: that the training waited for checkpoints before it */
 };
 typedef void train_observer(void *context, const struct train_event *event);
 
@@ -75,10 +77,11 @@ struct trainer_inputs { /* all borrowed for the length of the run */
 
 /* Runs until total_steps, a failure, or *stop_signal, which abandons the step in flight: it returns
  * 0 with everything as the last whole step left it. A loss or gradient that is not finite is
- * ERROR_NUMERIC, naming step and op, with the weights and statistics of the last good step kept. A
- * checkpoint that cannot be saved on the way is a warning; the last one, an error. Data that does not fit the network's inputs
- * is ERROR_USAGE with both shapes. Observers are called on the calling thread. Between the first
- * and the last step nothing is allocated. */
+ * ERROR_NUMERIC, naming step and op, with the weights and statistics of the last good step kept; that
+ * one is saved whatever the failure was. A checkpoint that cannot be saved on the way is a warning;
+ * the last one, an error; weights that are not finite are never saved. Data that does not fit the
+ * network's inputs is ERROR_USAGE with both shapes. Observers are called on the calling thread.
+ * Between the first and the last step nothing is allocated. */
 int trainer_run(const struct trainer_inputs *inputs, train_observer *observer, void *context,
                 struct error *err);
 

@@ -123,3 +123,31 @@ TEST(report, of_no_steps_says_null_not_zero)
     json_release(json);
     report_release(&report);
 }
+
+static void add_saving_step(struct report *report, double seconds, double waited)
+{
+    report_observe(report, &(struct train_event){.kind = TRAIN_STEP,
+                                                 .step_seconds = seconds,
+                                                 .saving = true,
+                                                 .saving_seconds = waited});
+}
+
+TEST(report, compares_steps_with_a_checkpoint_and_without)
+{
+    struct report report;
+    struct report_saving saving;
+    start(&report, 6, 1);
+    add_saving_step(&report, 50, 50); /* warm-up */
+    add_step(&report, 1);
+    add_step(&report, 2);
+    report_measure_saving(&report, &saving);
+    ASSERT_INT(saving.steps, ==, 0);
+    add_saving_step(&report, 4, 1);
+    add_step(&report, 6);
+    add_saving_step(&report, 6, 3);
+    report_measure_saving(&report, &saving);
+    ASSERT_INT(saving.steps, ==, 2);
+    ASSERT_NEAR(saving.median_step_seconds, 7, 1e-12, 0);
+    ASSERT_NEAR(saving.other_median_step_seconds, 2, 1e-12, 0);
+    report_release(&report);
+}

@@ -5,6 +5,9 @@
 #include "comm/comm.h"
 #include "exec/params.h"
 #include "graph/graph.h"
+#include "store/checkpoints.h"
+#include "store/saver.h"
+#include "support/checkpoint_files.h"
 #include "support/test.h"
 #include "tensor/random.h"
 #include "train/feed.h"
@@ -17,6 +20,7 @@ enum { SIZE = 6, PIXELS = SIZE * SIZE, CLASSES = 3 };
 struct dataset {
     int64_t count;
     int64_t poisoned; /* the example that holds a NaN, or -1 */
+    int64_t broken;   /* the example that cannot be read; 0: none */
     struct dataset_field fields[2];
 };
 
@@ -34,7 +38,9 @@ static int stripes_fields(const struct dataset *dataset, const struct dataset_fi
 static int stripes_read(struct dataset *dataset, int64_t index, uint64_t key, struct tensor *batch,
                         int row, struct error *err)
 {
-    (void)key, (void)err;
+    (void)key;
+    if (dataset->broken && index == dataset->broken)
+        return error_set(err, ERROR_FORMAT, "example %d is torn", (int)index);
     float *pixels = (float *)batch[0].data + (size_t)row * PIXELS;
     struct random random = {.key = (uint64_t)index + 1};
     int32_t class = (int32_t)(index % CLASSES);
@@ -335,6 +341,78 @@ TEST(trainer, stops_at_a_nan_and_keeps_weights_and_statistics_of_the_step_before
     close_bench(&bad);
 }
 
+static const char *open_saver(struct bench *bench, const char *name, int64_t every)
+{
+    struct error err = {0};
+    struct saver_options options = {.directory = checkpoint_files_directory(name),
+                                    .keep = 100,
+                                    .params = bench->params,
+                                    .slots = {updater_describe_slot, bench->updater},
+                                    .manifest = {.version = "1", .model = "stripes"}};
+    ASSERT_OK(saver_create(&options, &bench->inputs.saving.saver, &err), err);
+    bench->inputs.saving.every_steps = every;
+    return options.directory;
+}
+
+/* Example 100 is in step 7. */
+TEST(trainer, saves_the_last_good_step_when_the_data_is_torn)
+{
+    struct bench bench;
+    struct error err;
+    open_bench(&bench, (struct setup){0});
+    bench.data.broken = 100;
+    const char *directory = open_saver(&bench, "torn-data", 0);
+    ASSERT_FAILS(trainer_run(&bench.inputs, NULL, NULL, &err), err, ERROR_FORMAT,
+                 "example 100 is torn");
+    ASSERT_TEXT(checkpoint_files_names(directory, "step"), "step-000000000006");
+    saver_destroy(bench.inputs.saving.saver);
+    close_bench(&bench);
+}
+
+TEST(trainer, never_saves_weights_that_are_not_finite)
+{
+    struct bench bench;
+    struct error err;
+    open_bench(&bench, (struct setup){.rule = "sgd"});
+    const char *directory = open_saver(&bench, "not-finite", 1);
+    bench.inputs.total_steps = 3;
+    ASSERT_OK(trainer_run(&bench.inputs, NULL, NULL, &err), err);
+    bench.inputs.first_step = 3;
+    bench.inputs.total_steps = 9;
+    bench.schedule.base_rate = INFINITY;
+    ASSERT_FAILS(trainer_run(&bench.inputs, NULL, NULL, &err), err, ERROR_NUMERIC, "step 5: ");
+    ASSERT_CONTAINS(checkpoint_files_names(directory, "step"), "step-000000000003");
+    ASSERT_TRUE(strstr(checkpoint_files_names(directory, "step"), "step-000000000004") == NULL);
+    saver_destroy(bench.inputs.saving.saver);
+    close_bench(&bench);
+}
+
+/* A saver that is busy leaves others out, but not the best. */
+TEST(trainer, saves_every_evaluation_that_is_better_than_all_before)
+{
+    struct bench bench;
+    char path[64];
+    open_bench(&bench, (struct setup){0});
+    const char *directory = open_saver(&bench, "best", 1);
+    bench.inputs.evaluate_every = 1;
+    bench.inputs.total_steps = 12;
+    run(&bench, &seen);
+    double best = -INFINITY;
+    int better = 0;
+    for (int i = 0; i < seen.count; i++) {
+        if (seen.events[i].kind != TRAIN_EVALUATED || !(seen.events[i].accuracy > best))
+            continue;
+        best = seen.events[i].accuracy;
+        snprintf(path, sizeof path, "step-%012d", (int)seen.events[i].step);
+        ASSERT_CONTAINS(checkpoint_files_names(directory, "step"), path);
+        better++;
+    }
+    ASSERT_INT(better, >, 1);
+    ASSERT_NUMBER(checkpoints_best_score(directory), ==, best);
+    saver_destroy(bench.inputs.saving.saver);
+    close_bench(&bench);
+}
+
 TEST(trainer, names_the_operation_that_a_rate_far_too_high_made_infinite)
 {
     struct bench bench;
@@ -381,7 +459,7 @@ TEST(trainer, gives_up_an_evaluation_when_a_signal_comes)
     open_bench(&bench, (struct setup){0});
     ASSERT_FAILS(trainer_evaluate(bench.graph, bench.evaluation_plan, &bench.inputs.validation,
                                   &stop, &metrics, &err),
-                 err, ERROR_CANCELLED, "16 examples");
+                 err, ERROR_CANCELLED, "0 examples");
     ASSERT_INT(metrics.examples, ==, -1);
     close_bench(&bench);
 }
