@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "store/checkpoint.h"
+#include "store/checkpoint_state.h"
 #include "store/checkpoints.h"
 #include "store/checkpoints_names.h"
 
@@ -74,15 +75,10 @@ static int link_best(const char *directory, int64_t step, struct error *err)
 /* As tf.train.latest_checkpoint reads it. */
 static int name_newest(const char *directory, int64_t step, struct error *err)
 {
-    char path[PATH_MAX], text[4 * CHECKPOINTS_NAME_BYTES], name[CHECKPOINTS_NAME_BYTES];
-    if (checkpoints_join(directory, CHECKPOINTS_NEWEST, path, err) < 0)
-        return -1;
+    char name[CHECKPOINTS_NAME_BYTES], prefix[CHECKPOINTS_NAME_BYTES + 8];
     checkpoints_name(step, name);
-    int length = snprintf(text, sizeof text,
-                          "model_checkpoint_path: \"%s/model\"\n"
-                          "all_model_checkpoint_paths: \"%s/model\"\n",
-                          name, name);
-    return file_write_atomic(path, text, (size_t)length, err);
+    snprintf(prefix, sizeof prefix, "%s/model", name);
+    return checkpoint_state_write(directory, (const char *[]){prefix}, 1, err);
 }
 
 /* --- after a save --------------------------------------------------------------------------- */

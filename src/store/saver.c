@@ -150,7 +150,7 @@ static void write_checkpoint(struct saver *saver)
     struct checkpoint_tensors tensors = {saver->item_count, get_tensor, saver};
     struct saver_result *result = &saver->result;
     struct error *err = &result->error;
-    *result = (struct saver_result){.step = saver->step};
+    *result = (struct saver_result){.step = saver->step, .started = saver->started};
     if ((!options->lock || checkpoints_check_held(options->directory, options->lock, err) == 0) &&
         checkpoint_write(options->directory, &saver->manifest, &tensors, result->path, err) == 0)
         tidy(saver);

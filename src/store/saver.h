@@ -31,7 +31,7 @@ struct saver_moment {
 
 struct saver_result {
     int64_t step;
-    double seconds; /* from the snapshot to the last flush */
+    double started, seconds; /* by clock_seconds; from the snapshot to the last flush */
     char path[PATH_MAX];
     struct error error; /* code ERROR_NONE: the checkpoint is whole on the disk */
 };

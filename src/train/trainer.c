@@ -7,18 +7,13 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/stop.h"
 #include "comm/comm.h"
 #include "exec/sparse.h"
 #include "graph/graph.h"
 #include "store/saver.h"
+#include "train/evaluation.h"
 #include "train/feed.h"
-#include "train/scores.h"
-
-/* What a pass over evaluation data needs; made once. */
-struct evaluation {
-    struct feed feed;
-    struct scores scores; /* without capacity when the network does not answer yes or no */
-};
 
 struct run {
     const struct trainer_inputs *inputs;
@@ -43,11 +38,6 @@ struct run {
     double saved_clock;    /* when */
     double saving_seconds; /* waited for it since the last step */
 };
-
-static bool stopping(const atomic_int *stop_signal)
-{
-    return stop_signal && atomic_load_explicit(stop_signal, memory_order_relaxed);
-}
 
 /* An event with what is alike for all kinds; the numbers start as unknown. */
 static struct train_event make_event(const struct run *run, enum train_event_kind kind)
@@ -86,58 +76,6 @@ static void set_metrics(struct train_event *event, const struct metrics *metrics
 
 /* --- evaluation ----------------------------------------------------------------------------- */
 
-static int evaluation_init(struct evaluation *evaluation, const struct graph *graph,
-                           struct plan *plan, const struct trainer_data *data, struct error *err)
-{
-    *evaluation = (struct evaluation){0};
-    if (feed_init(&evaluation->feed, graph, plan, data, err) < 0)
-        return -1;
-    if (!feed_is_binary(&evaluation->feed))
-        return 0;
-    int64_t examples = loader_steps_per_epoch(data->loader) * plan_batch(plan);
-    return scores_create(&evaluation->scores, examples, err);
-}
-
-static int evaluate_pass(struct evaluation *evaluation, const atomic_int *stop_signal,
-                         struct metrics *out, struct error *err)
-{
-    struct feed *feed = &evaluation->feed;
-    struct metrics metrics = {.auc = NAN,
-                              .scores = evaluation->scores.keys ? &evaluation->scores : NULL};
-    scores_clear(&evaluation->scores);
-    plan_set_stop(feed->plan, stop_signal);
-    loader_seek(feed->loader, (struct loader_position){0});
-    for (;;) {
-        if (feed_next(feed, err) < 0)
-            return -1;
-        if (!feed->rows)
-            break;
-        feed_forward(feed);
-        if (stopping(stop_signal)) /* perhaps in the middle of it */
-            return error_set(err, ERROR_CANCELLED,
-                             "stopped after %" PRId64 " examples of the evaluation",
-                             metrics.examples);
-        feed_count(feed, &metrics);
-    }
-    if (metrics.scores)
-        metrics.auc = scores_auc(metrics.scores);
-    metrics.scores = NULL;
-    *out = metrics;
-    return 0;
-}
-
-int trainer_evaluate(const struct graph *graph, struct plan *plan, const struct trainer_data *data,
-                     const atomic_int *stop_signal, struct metrics *out, struct error *err)
-{
-    struct evaluation evaluation;
-    int status = evaluation_init(&evaluation, graph, plan, data, err);
-    if (status == 0)
-        status = evaluate_pass(&evaluation, stop_signal, out, err);
-    plan_set_stop(plan, NULL);
-    scores_release(&evaluation.scores);
-    return status;
-}
-
 /* A stop signal in the middle ends it without an event, and without being a failure. */
 static int evaluate(struct run *run, struct error *err)
 {
@@ -145,7 +83,7 @@ static int evaluate(struct run *run, struct error *err)
     struct metrics metrics = {0};
     double start = clock_seconds();
     struct error inner = {0};
-    if (evaluate_pass(&run->evaluation, inputs->stop_signal, &metrics, &inner) < 0) {
+    if (evaluation_pass(&run->evaluation, inputs->stop_signal, &metrics, &inner) < 0) {
         if (inner.code == ERROR_CANCELLED)
             return 0;
         return error_set(err, inner.code, "evaluation after step %" PRId64 ": %s", run->step,
@@ -254,7 +192,7 @@ static int check_finite(struct run *run, double loss, struct error *err)
 /* Nothing was changed yet. Ranks must agree on it first, so with peers the step is finished. */
 static bool abandon(struct run *run, int peers)
 {
-    run->abandoned = peers == 1 && stopping(run->inputs->stop_signal);
+    run->abandoned = peers == 1 && stop_wanted(run->inputs->stop_signal);
     return run->abandoned;
 }
 
@@ -264,7 +202,7 @@ static int next_batch(struct run *run, struct error *err)
     struct error failure = {0};
     if (feed_next(&run->feed, &failure) == 0)
         return 0;
-    run->abandoned = failure.code == ERROR_CANCELLED && stopping(run->inputs->stop_signal);
+    run->abandoned = failure.code == ERROR_CANCELLED && stop_wanted(run->inputs->stop_signal);
     return run->abandoned ? 0
                           : error_set(err, failure.code, "step %" PRId64 ": %s", run->step + 1,
                                       failure.message);
@@ -381,6 +319,7 @@ static int tell_saved(struct run *run, struct error *err)
                          result.step, result.error.message);
     struct train_event event = make_event(run, TRAIN_SAVED);
     event.step = result.step;
+    event.started = result.started;
     event.step_seconds = result.seconds;
     event.path = result.path;
     emit(run, &event);
@@ -496,7 +435,7 @@ static bool accurate_enough(const struct run *run)
 static int run_steps(struct run *run, struct error *err)
 {
     const struct trainer_inputs *inputs = run->inputs;
-    while (run->step < inputs->total_steps && !stopping(inputs->stop_signal) &&
+    while (run->step < inputs->total_steps && !stop_wanted(inputs->stop_signal) &&
            !accurate_enough(run)) {
         if (step(run, err) < 0)
             return -1;
@@ -508,7 +447,7 @@ static int run_steps(struct run *run, struct error *err)
         save_if_due(run);
         run->saving_seconds = clock_seconds() - before;
     }
-    if (inputs->validation.loader && !evaluated_now(run) && !stopping(inputs->stop_signal) &&
+    if (inputs->validation.loader && !evaluated_now(run) && !stop_wanted(inputs->stop_signal) &&
         evaluate(run, err) < 0)
         return -1;
     return 0;
@@ -551,9 +490,7 @@ int trainer_run(const struct trainer_inputs *inputs, train_observer *observer, v
     if (status == 0)
         status = run_and_save(&run, err);
     plan_set_stop(inputs->plan, NULL);
-    if (inputs->evaluation_plan)
-        plan_set_stop(inputs->evaluation_plan, NULL);
-    scores_release(&run.evaluation.scores);
+    evaluation_release(&run.evaluation);
     arena_destroy(run.arena);
     return status;
 }
