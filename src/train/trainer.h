@@ -33,7 +33,7 @@ struct train_event {
     double log_loss, auc;                  /* of yes-or-no networks; auc of an evaluation only */
     double majority; /* the accuracy of always giving the commoner answer; the same */
     double rate;
-    double started; /* clock_seconds() when the step or evaluation began; else 0 */
+    double started; /* clock_seconds() when the step, evaluation or save began; else 0 */
     double
         step_seconds; /* at TRAIN_EVALUATED: of the whole evaluation; at TRAIN_SAVED: of saving */
     const char *path; /* at TRAIN_SAVED: of the checkpoint, whose step is `step`; else NULL */
