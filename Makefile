@@ -65,6 +65,7 @@ $(eval $(call list,commands,COMMAND,$(patsubst src/cli/cmd_%,%,$(wildcard src/cl
 
 # Reaching an accuracy takes minutes under a sanitizer and shows nothing that shorter runs do not.
 SCRIPTS  := $(filter-out $(if $(SAN),tests/cli/test_mnist_%),$(wildcard tests/cli/test_*.sh))
+CRASH_PARTS := $(BUILD)/tests/crash/tiny.so $(BUILD)/tests/crash/faults.so
 check: $(BUILD)/$(NAME) $(TESTS) $(CRASH_PARTS)
 	@tools/check-layers src
 	@LOCKSTEP=$(BUILD)/$(NAME) tools/run-tests $(TESTS) $(SCRIPTS)
@@ -140,7 +141,6 @@ interop: all
 .PHONY: interop
 
 # ---- crash: kills, torn files and failing disks while checkpoints are saved; CRASH_FLAGS go on ----
-CRASH_PARTS := $(BUILD)/tests/crash/tiny.so $(BUILD)/tests/crash/faults.so
 $(BUILD)/tests/crash/%.so: tests/crash/%.c include/lockstep/model.h
 	@mkdir -p $(@D)
 	$(CC) -std=c17 -O1 -g -Wall -Wextra $(if $(DEV),-Werror) -Iinclude -fPIC -shared -o $@ $<

@@ -158,6 +158,12 @@ int64_t json_get_integer(const struct json *object, const char *key, int64_t mis
     return json_as_integer(json_get(object, key), missing);
 }
 
+bool json_get_bool(const struct json *object, const char *key, bool missing)
+{
+    const json_t *value = json_object_get(inner(object), key);
+    return json_is_boolean(value) ? json_is_true(value) : missing;
+}
+
 int json_count(const struct json *array_or_object)
 {
     const json_t *value = inner(array_or_object);

@@ -37,6 +37,7 @@ const struct json *json_get(const struct json *object, const char *key);
 const char *json_get_text(const struct json *object, const char *key, const char *missing);
 double json_get_number(const struct json *object, const char *key, double missing);
 int64_t json_get_integer(const struct json *object, const char *key, int64_t missing);
+bool json_get_bool(const struct json *object, const char *key, bool missing);
 int json_count(const struct json *array_or_object);
 const struct json *json_at(const struct json *array, int index);
 int64_t json_as_integer(const struct json *json, int64_t missing);

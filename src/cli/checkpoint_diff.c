@@ -104,8 +104,10 @@ static void report_missing(struct diff *diff, int here)
     snprintf(what, sizeof what, "only in %s", diff->paths[here]);
     for (int i = 0; i < bundle_count(diff->bundles[here]); i++) {
         const char *name = bundle_entry(diff->bundles[here], i)->name;
-        if (bundle_find(diff->bundles[!here], name) < 0)
-            report(diff, name, what, -1);
+        if (bundle_find(diff->bundles[!here], name) >= 0)
+            continue;
+        diff->compared++;
+        report(diff, name, what, -1);
     }
 }
 

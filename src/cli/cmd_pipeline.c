@@ -204,6 +204,7 @@ static int try_until_met(struct job *job, struct error *err)
         if (gate_judge(&job->gate, &training->report) != GATE_MISSED || signals_status() ||
             job->attempts.count > job->settings->retry_limit)
             return 0;
+        training->origin = training->step;
         training->goal = training->step + training->asked;
     }
 }

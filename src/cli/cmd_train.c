@@ -89,6 +89,17 @@ static int finish(const struct training *training, struct error *err)
     return gate_passes(gate_judge(&gate, &training->report)) ? STATUS_DONE : STATUS_FAILED;
 }
 
+/* Where only the last checkpoint could not be saved, everything else is there to be kept. */
+static int end_after_failure(const struct training *training, struct error *err)
+{
+    struct error ignored = {0};
+    if (!training->report.steps || training->step < training->goal || err->code == ERROR_NUMERIC)
+        return save_after_failure(training, err);
+    if (finish(training, &ignored) < 0)
+        log_line(LOG_WARNING, "%s", ignored.message);
+    return -1;
+}
+
 static enum run_outcome outcome_of(int status)
 {
     if (status == 0)
@@ -102,7 +113,7 @@ static int run(struct options *parsed, void *settings, struct error *err)
     int status = -1;
     if (training_open(&training, parsed, settings, err) == 0)
         status = training_run(&training, err) == 0 ? finish(&training, err)
-                                                   : save_after_failure(&training, err);
+                                                   : end_after_failure(&training, err);
     training_end(&training, outcome_of(status));
     training_release(&training);
     return status;
@@ -116,8 +127,9 @@ const struct command command_train = {
         "Trains MODEL on its data, shows the progress on standard error and prints the results. "
         "Options that are not given take the values of the model's recipe (`lockstep models`).\n"
         "\n"
-        "Ctrl-C or SIGTERM ends the run after the step in flight; with --output-dir the weights "
-        "are saved. A loss or gradient that is not a number stops it, too, and the weights of the "
+        "Ctrl-C or SIGTERM abandons the step in flight and ends the run; with --checkpoint-dir the "
+        "last finished step is saved, with --output-dir its weights. A loss or gradient that is "
+        "not a number stops it, too, and the weights of the "
         "last good step are kept.\n"
         "\n"
         "MLflow is told about the run when MLFLOW_TRACKING_URI names a server, and Kubeflow "

@@ -159,5 +159,4 @@ int option_set(const struct option *option, const char *where, const char *text,
 struct strbuf;
 void option_text(const struct option *option, const void *settings, struct strbuf *out);
 
-
 #endif

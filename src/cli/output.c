@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -34,7 +36,9 @@ int output_json_prepare(const char *target, struct error *err)
              slash ? target : ".");
     if (access(directory, W_OK) < 0)
         return error_set(err, ERROR_USAGE, "--json=%s: %s: %s", target, directory, strerror(errno));
-    if (unlink(target) < 0 && errno != ENOENT)
+    struct stat info;
+    bool regular = lstat(target, &info) == 0 && S_ISREG(info.st_mode); /* not a pipe or device */
+    if (regular && unlink(target) < 0)
         return error_set(err, ERROR_USAGE, "--json=%s: %s", target, strerror(errno));
     return 0;
 }

@@ -71,6 +71,7 @@ static int refuse_bucket(const char *directory, struct error *err)
                      directory);
 }
 
+/* Not before everything else is checked: who wrote something wrong keeps what there is. */
 static int start_over(const struct saving *saving, struct error *err)
 {
     char aside[PATH_MAX];
@@ -112,7 +113,7 @@ int saving_open(struct saving *saving, const struct options *options,
         return -1;
     if (checkpoints_take(settings->directory, &saving->lock, err) < 0)
         return error_wrap(err, "--checkpoint-dir");
-    return start_over(saving, err) < 0 ? -1 : find(saving, model, err);
+    return settings->fresh ? 0 : find(saving, model, err);
 }
 
 void saving_close(struct saving *saving)
@@ -131,14 +132,21 @@ int64_t saving_earlier(const struct saving *saving, const char *setting, int64_t
     return text ? strtoll(text, NULL, 10) : missing;
 }
 
+int64_t saving_origin(const struct saving *saving)
+{
+    if (!saving->resumed)
+        return 0;
+    return saving->manifest.finished ? saving->manifest.step : saving->manifest.origin;
+}
+
 int64_t saving_goal(const struct saving *saving, int64_t steps)
 {
     const struct manifest *manifest = &saving->manifest;
     if (!saving->resumed)
         return steps;
-    if (manifest->step >= manifest->goal)
+    if (manifest->finished)
         return manifest->step + steps;
-    if (steps != manifest->goal)
+    if (steps != manifest->goal - manifest->origin)
         log_line(LOG_INFO,
                  "the run that was cut short is finished first, to its goal of %" PRId64
                  " steps; run again for %" PRId64 " more, or start over with --fresh",
@@ -204,12 +212,18 @@ static int refuse_other_rule(const struct saving *saving, const struct manifest 
     return 0;
 }
 
+static const char *told(const struct manifest *manifest, const char *name)
+{
+    const char *value = manifest_setting(manifest, name);
+    return value ? value : "as the model or the rule has it";
+}
+
 static void warn_of_changes(const struct saving *saving, const struct manifest *now)
 {
     for (int i = 0; i < COMPARED; i++) {
-        const char *before = manifest_setting(&saving->manifest, compared[i]);
-        const char *value = manifest_setting(now, compared[i]);
-        if (before && value && strcmp(before, value) != 0)
+        const char *before = told(&saving->manifest, compared[i]);
+        const char *value = told(now, compared[i]);
+        if (strcmp(before, value) != 0)
             log_line(LOG_WARNING,
                      "--%s is %s; it was %s in the run that is resumed, so the result is not that "
                      "of one run",
@@ -269,15 +283,16 @@ int saving_start(struct saving *saving, const struct saving_run *run, struct err
     };
     if (!saving->settings->directory)
         return 0;
-    if (list_settings(saving, run, &options.manifest, err) < 0 ||
+    if (list_settings(saving, run, &options.manifest, err) < 0 || start_over(saving, err) < 0 ||
         go_on(saving, run, &options.manifest, err) < 0)
         return -1;
     return saver_create(&options, &saving->saver, err);
 }
 
-struct trainer_saving saving_for_trainer(const struct saving *saving)
+struct trainer_saving saving_for_trainer(const struct saving *saving, int64_t origin)
 {
     return (struct trainer_saving){.saver = saving->saver,
+                                   .origin = origin,
                                    .every_steps = saving->every_steps,
                                    .every_seconds = saving->every_seconds};
 }

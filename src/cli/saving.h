@@ -66,7 +66,8 @@ void saving_close(struct saving *saving);
 
 /* A value of the run that is resumed, or `missing`: for options that are not given. */
 int64_t saving_earlier(const struct saving *saving, const char *setting, int64_t missing);
-/* Where a run that asks for `steps` ends. */
+/* Where a run that asks for `steps` begins, perhaps in an earlier process, and ends. */
+int64_t saving_origin(const struct saving *saving);
 int64_t saving_goal(const struct saving *saving, int64_t steps);
 
 /* What the run was told, in the words of its options; `rate` is resolved. In the arena. */
@@ -83,7 +84,7 @@ struct saving_run {
 /* Puts the numbers of the checkpoint that is resumed, if any, into run->params, and makes what saves
  * from now on. Warns of what differs from the earlier run; another update rule is refused. */
 int saving_start(struct saving *saving, const struct saving_run *run, struct error *err);
-/* For the trainer; all zero when no directory was given. */
-struct trainer_saving saving_for_trainer(const struct saving *saving);
+/* For the trainer; no saver when no directory was given. */
+struct trainer_saving saving_for_trainer(const struct saving *saving, int64_t origin);
 
 #endif

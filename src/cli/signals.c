@@ -15,6 +15,11 @@ const atomic_int *signals_catch(void)
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    struct sigaction before;
+    sigaction(SIGHUP, NULL, &before);
+    if (before.sa_handler != SIG_IGN) /* nohup */
+        sigaction(SIGHUP, &action, NULL);
+    signal(SIGPIPE, SIG_IGN); /* who reads the progress may go; what is computed stays */
     signal(SIGXFSZ, SIG_IGN); /* a file past `ulimit -f` is a failed write, not the end */
     return &caught;
 }

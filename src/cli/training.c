@@ -58,6 +58,7 @@ static void choose_length(struct training *training)
         training->asked = by_epochs;
     training->step = training->saving.resumed ? training->saving.manifest.step : 0;
     training->first_step = training->step;
+    training->origin = saving_origin(&training->saving);
     training->goal = saving_goal(&training->saving, training->asked);
 }
 
@@ -177,8 +178,11 @@ static int open_checkpoints(struct training *training, const struct options *par
 static int parse_schedule(struct training *training, struct error *err)
 {
     const struct training_settings *settings = training->settings;
-    return schedule_parse(settings->schedule, training->rule.rate, settings->warmup_epochs,
-                          steps_per_epoch(training), training->goal, &training->schedule, err);
+    if (schedule_parse(settings->schedule, training->rule.rate, settings->warmup_epochs,
+                       steps_per_epoch(training), training->goal, &training->schedule, err) < 0)
+        return -1;
+    training->schedule.origin = training->origin;
+    return 0;
 }
 
 static int prepare(struct training *training, struct options *parsed,
@@ -357,7 +361,7 @@ int training_run(struct training *training, struct error *err)
         .total_steps = training->goal,
         .evaluate_every = training->evaluate_every,
         .stop_accuracy = training->settings->stop_accuracy,
-        .saving = saving_for_trainer(&training->saving),
+        .saving = saving_for_trainer(&training->saving, training->origin),
         .stop_signal = training->session.stop,
     };
     training->first_step = training->step;

@@ -39,8 +39,8 @@ struct training_settings {
         OPTION_SECTION("Network"), SESSION_NETWORK_OPTIONS(training_settings),                     \
         SESSION_SCALING_OPTION(training_settings), SESSION_SMOOTHING_OPTION(training_settings),    \
         OPTION_SECTION("Training"), SESSION_BATCH_OPTION(training_settings),                       \
-        OPTION_LONG(training_settings, steps, "steps", OPTION_AT_LEAST(0), .environment = "STEPS", \
-                    .aliases = "num-batches max-train-steps",                                      \
+        OPTION_LONG(training_settings, steps, "steps", .min = 0, .max = 1e15,                      \
+                    .environment = "STEPS", .aliases = "num-batches max-train-steps",              \
                     .initial_note = "as many as --epochs are; 0 says the same",                    \
                     .help = "steps to train; beyond those of a checkpoint that had reached its "   \
                             "goal"),                                                               \
@@ -93,6 +93,7 @@ struct training {
     int64_t asked;            /* steps that one run was asked for */
     int64_t step;             /* finished ones, those of the checkpoint included */
     int64_t first_step, goal; /* of the run that was made last, or comes next */
+    int64_t origin; /* where that goal was set; a rate that falls to the goal falls from there */
     int64_t evaluate_every;
     struct comm *comm;
     struct params *params;

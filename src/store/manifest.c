@@ -69,6 +69,8 @@ int manifest_compose(const struct manifest *manifest, char **out, struct error *
     json_set_text(json, "model", manifest->model);
     json_set_integer(json, "step", manifest->step);
     json_set_integer(json, "goal", manifest->goal);
+    json_set_integer(json, "origin", manifest->origin);
+    json_set_bool(json, "finished", manifest->finished);
     json_set_integer(json, "steps_per_epoch", manifest->steps_per_epoch);
     json_set_integer(json, "epoch", manifest->epoch);
     json_set_integer(json, "epoch_step", manifest->epoch_step);
@@ -162,8 +164,10 @@ static int parse_place(const struct json *json, struct manifest *out, struct err
     out->steps_per_epoch = json_get_integer(json, "steps_per_epoch", -1);
     out->epoch = json_get_integer(json, "epoch", -1);
     out->epoch_step = json_get_integer(json, "epoch_step", -1);
-    const int64_t numbers[] = {out->step, out->goal, out->steps_per_epoch, out->epoch,
-                               out->epoch_step};
+    out->origin = json_get_integer(json, "origin", 0);
+    out->finished = json_get_bool(json, "finished", out->step >= out->goal);
+    const int64_t numbers[] = {out->step,  out->goal,       out->steps_per_epoch,
+                               out->epoch, out->epoch_step, out->origin};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (numbers[i] < 0 || numbers[i] > MOST_STEPS)
             return error_set(err, ERROR_FORMAT, "it does not tell its step and goal");

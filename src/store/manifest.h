@@ -19,6 +19,8 @@ struct manifest_setting {
 struct manifest {
     const char *version, *model;
     int64_t step, goal; /* finished steps; where the run ends */
+    int64_t origin;     /* where it began: 0, or the goal of a run that this one adds steps to */
+    bool finished;      /* nothing is left to do: the goal was reached, and the last evaluation */
     int64_t steps_per_epoch;
     int64_t epoch, epoch_step; /* where the data goes on: follows from the three above */
     uint64_t fingerprint;      /* of the plan: kernels and layouts */

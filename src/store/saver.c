@@ -292,6 +292,8 @@ static void describe_moment(struct saver *saver, const struct saver_moment *mome
     *manifest = saver->options.manifest;
     manifest->step = moment->step;
     manifest->goal = moment->goal;
+    manifest->origin = moment->origin;
+    manifest->finished = moment->finished;
     manifest->epoch = length ? moment->step / length : 0;
     manifest->epoch_step = length ? moment->step % length : 0;
     manifest->evaluated = moment->evaluated;

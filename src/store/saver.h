@@ -25,6 +25,8 @@ struct saver_options {                   /* texts and settings are borrowed */
 /* The state that is saved. */
 struct saver_moment {
     int64_t step, goal; /* finished; where the run ends: `step` itself when it ends early */
+    int64_t origin;     /* where it began */
+    bool finished;      /* nothing is left to do */
     bool evaluated;
     double loss, accuracy;
 };

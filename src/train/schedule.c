@@ -10,8 +10,10 @@
 /* How far the part after the warm-up has come, 0 to 1. */
 static double progress(const struct schedule *schedule, int64_t step)
 {
-    int64_t length = schedule->total_steps - schedule->warmup_steps;
-    double part = length > 0 ? (double)(step - schedule->warmup_steps) / (double)length : 1;
+    int64_t warm = schedule->warmup_steps;
+    int64_t begin = schedule->origin > warm ? schedule->origin : warm;
+    int64_t length = schedule->total_steps - begin;
+    double part = length > 0 ? (double)(step - begin) / (double)length : 1;
     return part < 1 ? part : 1;
 }
 

@@ -15,7 +15,8 @@ struct schedule {
     float end_rate;       /* polynomial and cosine end here */
     float power;          /* polynomial */
     int64_t warmup_steps; /* linear from 0 to the base rate */
-    int64_t total_steps;  /* where polynomial and cosine end */
+    int64_t origin;       /* polynomial and cosine begin here, or at the end of the warm-up... */
+    int64_t total_steps;  /* ...and end here */
     int drop_count;       /* piecewise: from step drops[i] on, the rate is base * factors[i] */
     int64_t drops[SCHEDULE_MAX_DROPS];
     float factors[SCHEDULE_MAX_DROPS];

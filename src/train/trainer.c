@@ -35,6 +35,7 @@ struct run {
     bool abandoned;        /* the step in flight was given up for a signal */
     int64_t saved_at;      /* the step of the last snapshot; at first the one that was resumed */
     bool saved_score;      /* with its evaluation */
+    bool saved_finished;   /* and as all there is to do */
     double saved_clock;    /* when */
     double saving_seconds; /* waited for it since the last step */
 };
@@ -288,7 +289,7 @@ static bool interval_over(const struct run *run)
 
 /* An update can overflow, which only the next step would notice: kept as the newest, it would push
  * the last good one out. */
-static int save(struct run *run, int64_t goal, struct error *err)
+static int save(struct run *run, int64_t goal, bool finished, struct error *err)
 {
     if (!updater_weights_finite(run->inputs->updater))
         return error_set(err, ERROR_NUMERIC,
@@ -297,6 +298,8 @@ static int save(struct run *run, int64_t goal, struct error *err)
                          run->step);
     struct saver_moment moment = {.step = run->step,
                                   .goal = goal,
+                                  .origin = run->inputs->saving.origin,
+                                  .finished = finished,
                                   .evaluated = evaluated_now(run),
                                   .loss = run->evaluated_loss,
                                   .accuracy = run->evaluated_accuracy};
@@ -305,6 +308,7 @@ static int save(struct run *run, int64_t goal, struct error *err)
         return -1;
     run->saved_at = run->step;
     run->saved_score = moment.evaluated;
+    run->saved_finished = finished;
     return 0;
 }
 
@@ -344,28 +348,32 @@ static void save_if_due(struct run *run)
     bool best = improved(run);
     if (best)
         saver_wait(saver);
+    bool busy = saver_busy(saver); /* asked first: one that ends now is told of the next time */
     if (tell_saved(run, &failure) < 0)
         warn_of_failure(&failure);
-    if (run->saved_at == run->step || saver_busy(saver) || !(best || interval_over(run)))
+    if (run->saved_at == run->step || busy || !(best || interval_over(run)) ||
+        run->step == run->inputs->total_steps) /* that one is saved with its evaluation */
         return;
-    if (save(run, run->inputs->total_steps, &failure) < 0)
+    if (save(run, run->inputs->total_steps, false, &failure) < 0)
         warn_of_failure(&failure);
 }
 
 /* The last state, unless that is what was saved last. */
-static int save_last(struct run *run, int64_t goal, struct error *err)
+static int save_last(struct run *run, int64_t goal, bool finished, struct error *err)
 {
     struct error earlier = {0};
     struct saver *saver = run->inputs->saving.saver;
-    if (!saver || run->step == run->inputs->first_step)
+    if (!saver || (run->step == run->inputs->first_step && !finished))
         return 0;
     saver_wait(saver);
     int status = tell_saved(run, &earlier);
+    if (status < 0)
+        warn_of_failure(&earlier);
     bool same = run->saved_at == run->step && goal == run->inputs->total_steps &&
-                run->saved_score == evaluated_now(run);
+                run->saved_score == evaluated_now(run) && run->saved_finished == finished;
     if (status == 0 && same)
         return 0;
-    if (save(run, goal, err) < 0)
+    if (save(run, goal, finished, err) < 0)
         return -1;
     saver_wait(saver);
     return tell_saved(run, err);
@@ -432,6 +440,11 @@ static bool accurate_enough(const struct run *run)
     return wanted > 0 && evaluated_now(run) && run->evaluated_accuracy >= wanted;
 }
 
+static bool evaluation_missing(const struct run *run)
+{
+    return run->inputs->validation.loader && !evaluated_now(run);
+}
+
 static int run_steps(struct run *run, struct error *err)
 {
     const struct trainer_inputs *inputs = run->inputs;
@@ -447,8 +460,7 @@ static int run_steps(struct run *run, struct error *err)
         save_if_due(run);
         run->saving_seconds = clock_seconds() - before;
     }
-    if (inputs->validation.loader && !evaluated_now(run) && !stop_wanted(inputs->stop_signal) &&
-        evaluate(run, err) < 0)
+    if (evaluation_missing(run) && !stop_wanted(inputs->stop_signal) && evaluate(run, err) < 0)
         return -1;
     return 0;
 }
@@ -461,15 +473,16 @@ static int run_and_save(struct run *run, struct error *err)
     struct train_event started = make_event(run, TRAIN_STARTED);
     emit(run, &started);
     if (run_steps(run, err) < 0) {
-        if (save_last(run, run->inputs->total_steps, &saving) < 0)
+        if (save_last(run, run->inputs->total_steps, false, &saving) < 0)
             log_line(LOG_WARNING, "%s", saving.message);
         return -1;
     }
     int64_t goal = accurate_enough(run) ? run->step : run->inputs->total_steps;
-    if (save_last(run, goal, err) < 0)
+    bool finished = run->step == goal && !evaluation_missing(run);
+    if (save_last(run, goal, finished, err) < 0)
         return -1;
-    struct train_event finished = make_event(run, TRAIN_FINISHED);
-    emit(run, &finished);
+    struct train_event last = make_event(run, TRAIN_FINISHED);
+    emit(run, &last);
     return 0;
 }
 

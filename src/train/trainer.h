@@ -54,6 +54,7 @@ struct trainer_data {
 /* When checkpoints are saved: also at the end, and after an evaluation better than all before. */
 struct trainer_saving {
     struct saver *saver;  /* NULL: never */
+    int64_t origin;       /* where the run to total_steps began, perhaps in an earlier process */
     int64_t every_steps;  /* 0: not by steps */
     double every_seconds; /* 0: not by time */
 };
