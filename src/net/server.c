@@ -1,7 +1,10 @@
 #include "net/server.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/listener.h>
 #include <event2/thread.h>
 #include <pthread.h>
 #include <signal.h>
@@ -47,6 +50,8 @@ struct server {
     struct timer *timers;
     struct server_stream *streams;
     struct event *wake, *ending; /* `ending` looks whether the last words have left */
+    struct event *breath;        /* looks how many descriptors are left */
+    int accepted;                /* since its last look */
     int replying;                /* replies that have not left yet; the server's thread only */
     pthread_t thread;
     bool started;
@@ -257,8 +262,16 @@ int server_post(struct server *server, server_function *function, void *context,
 
 static pthread_once_t threads_once = PTHREAD_ONCE_INIT;
 
+/* What libevent has to say ("too many open files", again and again) is no line for the user. */
+static void say_nothing(int severity, const char *message)
+{
+    (void)severity;
+    (void)message;
+}
+
 static void use_threads(void)
 {
+    event_set_log_callback(say_nothing);
     evthread_use_pthreads();
 }
 
@@ -291,6 +304,55 @@ static int bind_socket(struct server *server, struct error *err)
     return 0;
 }
 
+/* --- not more connections than there is room for ------------------------------------------------ */
+
+enum { ACCEPTED_AT_ONCE = 32 };
+
+static int open_descriptors(void)
+{
+    int count = 0;
+    DIR *entries = opendir("/proc/self/fd");
+    while (entries && readdir(entries))
+        count++;
+    if (entries)
+        closedir(entries);
+    return count;
+}
+
+static void on_breath(evutil_socket_t unused, short events, void *context)
+{
+    struct server *server = context;
+    struct rlimit limit;
+    (void)unused;
+    (void)events;
+    server->accepted = 0;
+    if (!server->socket) /* closed: the server ends */
+        return;
+    struct evconnlistener *listener = evhttp_bound_socket_get_listener(server->socket);
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || (rlim_t)open_descriptors() < limit.rlim_cur / 2)
+        evconnlistener_enable(listener);
+    else
+        evconnlistener_disable(listener);
+}
+
+static struct bufferevent *on_connection(struct event_base *base, void *context)
+{
+    struct server *server = context;
+    if (++server->accepted >= ACCEPTED_AT_ONCE)
+        evconnlistener_disable(evhttp_bound_socket_get_listener(server->socket));
+    return bufferevent_socket_new(base, -1, 0);
+}
+
+static int watch_connections(struct server *server, struct error *err)
+{
+    static const struct timeval quarter = {.tv_usec = 250000};
+    evhttp_set_bevcb(server->http, on_connection, server);
+    server->breath = event_new(server->base, -1, EV_PERSIST, on_breath, server);
+    if (!server->breath || event_add(server->breath, &quarter) < 0)
+        return error_set(err, ERROR_MEMORY, "no memory for the server");
+    return 0;
+}
+
 static void set_limits(struct server *server)
 {
     const struct server_settings *settings = &server->settings;
@@ -315,7 +377,7 @@ static int open_server(struct server *server, struct error *err)
     if (!server->wake || !server->ending)
         return error_set(err, ERROR_MEMORY, "no memory for the server");
     set_limits(server);
-    return bind_socket(server, err);
+    return bind_socket(server, err) < 0 ? -1 : watch_connections(server, err);
 }
 
 int server_create(const struct server_settings *settings, struct server **out, struct error *err)
@@ -327,6 +389,7 @@ int server_create(const struct server_settings *settings, struct server **out, s
     if (!(settings->idle_seconds > 0))
         server->settings.idle_seconds = 60;
     server->gate.local_only = settings->address.loopback;
+    server->gate.open_path = settings->open_path;
     if (settings->token)
         snprintf(server->gate.token, sizeof server->gate.token, "%s", settings->token);
     server->posted_end = &server->posted;
@@ -425,6 +488,8 @@ void server_destroy(struct server *server)
     if (server->started)
         stop_thread(server);
     free_parts(server);
+    if (server->breath)
+        event_free(server->breath);
     if (server->http)
         evhttp_free(server->http);
     if (server->wake)

@@ -17,6 +17,8 @@ struct server;
 struct server_request;
 struct server_stream;
 
+/* Connections that nobody admitted hold descriptors, too: from half of those the process may have on,
+ * no more are taken until some are gone, so that whoever else needs one finds it. */
 struct server_settings {
     struct address address;
     size_t header_limit, body_limit; /* 0: 16 KiB, 64 KiB */
@@ -25,6 +27,7 @@ struct server_settings {
     /* Who comes in must know it, as ?token=, as a cookie or as "Authorization: Bearer"; NULL: all
      * may. On a loopback address the Host header must name the loopback, too. */
     const char *token;
+    const char *open_path; /* needs no token all the same; NULL: none. Borrowed */
 };
 
 /* Binds, so that the port is known and a used one is found out; serves nothing yet. */

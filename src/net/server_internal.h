@@ -25,6 +25,7 @@ struct server_gate {
     bool local_only;               /* the Host header must name the loopback */
     char token[TOKEN_LETTERS + 1]; /* "": none needed */
     char cookie[32];               /* its name; ports share cookies, so it has ours in it */
+    const char *open_path;         /* or NULL */
 };
 /* Replies to who may not; true when the request may go on. */
 bool server_admit(const struct server_gate *gate, struct evhttp_request *inner);

@@ -101,7 +101,8 @@ static void say_goodbye(void *context)
 
 /* --- making ---------------------------------------------------------------------------------- */
 
-static int open_page(struct dashboard *dashboard, const struct address *address, struct error *err)
+static int open_page(struct dashboard *dashboard, const struct address *address, bool metrics,
+                     struct error *err)
 {
     char token[TOKEN_LETTERS + 1];
     struct server_settings settings = {.address = *address, .niceness = NICENESS};
@@ -109,6 +110,7 @@ static int open_page(struct dashboard *dashboard, const struct address *address,
         if (token_create(token, err) < 0)
             return -1;
         settings.token = token;
+        settings.open_path = metrics ? "/metrics" : NULL; /* scrapers know none */
     }
     if (server_create(&settings, &dashboard->page, err) < 0)
         return error_wrap(err, "--dashboard");
@@ -126,6 +128,12 @@ static int open_page(struct dashboard *dashboard, const struct address *address,
         server_start(server, err) < 0)
         return -1;
     server_url(server, dashboard->page_url, sizeof dashboard->page_url);
+    if (metrics) {
+        const char *end = strchr(dashboard->page_url, '?');
+        snprintf(dashboard->metrics_url, sizeof dashboard->metrics_url, "%.*smetrics",
+                 end ? (int)(end - dashboard->page_url) : (int)strlen(dashboard->page_url),
+                 dashboard->page_url);
+    }
     return 0;
 }
 
@@ -159,8 +167,9 @@ int dashboard_create(const struct dashboard_options *options, struct record *rec
     if (!dashboard)
         return error_set(err, ERROR_MEMORY, "no memory for the dashboard");
     dashboard->record = record;
-    bool own_metrics = options->metrics && !same_place(options->page, options->metrics);
-    if ((options->page && open_page(dashboard, options->page, err) < 0) ||
+    bool shared = same_place(options->page, options->metrics);
+    bool own_metrics = options->metrics && !shared;
+    if ((options->page && open_page(dashboard, options->page, shared, err) < 0) ||
         (own_metrics && open_metrics(dashboard, options->metrics, err) < 0)) {
         dashboard_destroy(dashboard);
         return -1;

@@ -136,7 +136,7 @@ free=$(/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0
 begin --dashboard "$free" --metrics-port "127.0.0.1:$free"
 answers 200 "http://127.0.0.1:$free/metrics"
 answers 200 "http://127.0.0.1:$free/data"
-[ -z "$metrics" ] || fail "there are two servers: $metrics"
+[ "$metrics" = "http://127.0.0.1:$free/metrics" ] || fail "metrics are elsewhere: $metrics"
 stop
 
 # An address of its own wants a token.
