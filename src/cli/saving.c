@@ -1,5 +1,6 @@
 #include "cli/saving.h"
 
+#include <errno.h>
 #include <inttypes.h>
 
 #include "base/arena.h"
@@ -36,14 +37,18 @@ static int read_interval(struct saving *saving, const struct options *options, s
         saving->every_seconds = settings->seconds;
         return 0;
     }
+    errno = 0;
     long long steps = strtoll(settings->every, &end, 10);
-    if (end != settings->every && !*end) {
-        if (steps < 0)
-            return error_set(err, ERROR_USAGE, "--checkpoint-every=%s: must be at least 0",
-                             settings->every);
+    if (end != settings->every && !*end && !errno && steps >= 0) {
         saving->every_steps = steps;
         return 0;
     }
+    size_t length = strlen(settings->every);
+    if (length == 0 || strchr("0123456789.", settings->every[length - 1]))
+        return error_set(err, ERROR_USAGE,
+                         "--checkpoint-every=%s: write steps (500) or a time with its unit (90s, "
+                         "10m)",
+                         settings->every);
     const struct option seconds = {.type = OPTION_IS_SECONDS, .name = "checkpoint-every"};
     return option_set(&seconds, "--checkpoint-every", settings->every, &saving->every_seconds, err);
 }
@@ -59,16 +64,14 @@ static int refuse_without_directory(const struct options *options, struct error 
     return 0;
 }
 
-/* Checkpoints appear by a rename after a flush; S3 has neither, so a run that is killed could leave
- * half of one under the name of a whole. */
-static int refuse_bucket(const char *directory, struct error *err)
+int saving_refuse_bucket(const char *option, const char *directory, struct error *err)
 {
     if (strncmp(directory, "s3://", 5) != 0)
         return 0;
     return error_set(err, ERROR_USAGE,
-                     "--checkpoint-dir=%s: checkpoints need a file system, for S3 can neither "
+                     "--%s=%s: weights and checkpoints need a file system, for S3 can neither "
                      "rename nor flush; write to a directory and copy it when the run has ended",
-                     directory);
+                     option, directory);
 }
 
 /* Not before everything else is checked: who wrote something wrong keeps what there is. */
@@ -109,7 +112,8 @@ int saving_open(struct saving *saving, const struct options *options,
     saving->arena = arena_create();
     if (!saving->arena)
         return error_set(err, ERROR_MEMORY, "no memory to look for checkpoints");
-    if (refuse_bucket(settings->directory, err) < 0 || read_interval(saving, options, err) < 0)
+    if (saving_refuse_bucket("checkpoint-dir", settings->directory, err) < 0 ||
+        read_interval(saving, options, err) < 0)
         return -1;
     if (checkpoints_take(settings->directory, &saving->lock, err) < 0)
         return error_wrap(err, "--checkpoint-dir");

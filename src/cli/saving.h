@@ -64,6 +64,10 @@ int saving_open(struct saving *saving, const struct options *options,
                 const struct saving_settings *settings, const char *model, struct error *err);
 void saving_close(struct saving *saving);
 
+/* Weights and checkpoints replace their forerunner by a rename after a flush; S3 has neither, so a
+ * run that is killed could leave half of one under the name of a whole. */
+int saving_refuse_bucket(const char *option, const char *directory, struct error *err);
+
 /* A value of the run that is resumed, or `missing`: for options that are not given. */
 int64_t saving_earlier(const struct saving *saving, const char *setting, int64_t missing);
 /* Where a run that asks for `steps` begins, perhaps in an earlier process, and ends. */

@@ -109,26 +109,13 @@ static int open_data(struct training *training, struct error *err)
     return 0;
 }
 
-/* Weights and checkpoints replace their forerunner by a rename after a flush; S3 has neither, so a
- * run that is killed could leave half of one under the name of a whole. */
-static int refuse_bucket(const char *directory, struct error *err)
-{
-    if (strncmp(directory, "s3://", 5) != 0)
-        return 0;
-    return error_set(err, ERROR_USAGE,
-                     "--output-dir=%s: weights and checkpoints need a file system, for S3 can "
-                     "neither rename nor flush; write to a directory and copy it when the run has "
-                     "ended",
-                     directory);
-}
-
 /* An unwritable place is found out before the training, not after. */
 static int choose_output(struct training *training, struct error *err)
 {
     const char *directory = training->settings->output_dir;
     if (!directory)
         return 0;
-    if (refuse_bucket(directory, err) < 0)
+    if (saving_refuse_bucket("output-dir", directory, err) < 0)
         return -1;
     if (directory_make(directory, err) < 0)
         return error_wrap(err, "--output-dir");
