@@ -147,19 +147,10 @@ static int begin_attempt(struct job *job, struct error *err)
     return attempts_save(job->journal, attempts, err);
 }
 
-/* A signal may come when all is done already. */
-static bool finished(const struct training *training)
-{
-    const struct report *report = &training->report;
-    bool evaluated = report->evaluated && report->evaluation.step == training->step;
-    return !signals_status() || (training->step == training->goal &&
-                                 (evaluated || !training->validation.source.trainer.loader));
-}
-
 static enum attempt_verdict judge(const struct job *job)
 {
     enum gate_verdict verdict = gate_judge(&job->gate, &job->training.report);
-    if (!finished(&job->training))
+    if (training_interrupted(&job->training))
         return ATTEMPT_RUNNING;
     if (verdict == GATE_NONE)
         return ATTEMPT_DONE;
@@ -289,7 +280,7 @@ static int finish(struct job *job, struct error *err)
     session_warn_of_bad(&job->training.validation);
     if (job->settings->training.common.json && write_json(job, err) < 0)
         return -1;
-    if (signals_status())
+    if (!passed && signals_status())
         return signals_status();
     return passed ? STATUS_DONE : STATUS_FAILED;
 }

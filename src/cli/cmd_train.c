@@ -71,7 +71,7 @@ static int print_results(const struct training *training, const struct gate *gat
         results_print_scores(training, out);
         results_print_places(training, out);
     }
-    if (!signals_status())
+    if (!training_interrupted(training))
         gate_print(gate, &training->report, out);
     session_warn_of_bad(&training->train);
     session_warn_of_bad(&training->validation);
@@ -84,8 +84,8 @@ static int finish(const struct training *training, struct error *err)
     if (results_save_weights(training, err) < 0 || print_results(training, &gate, err) < 0 ||
         (training->settings->common.json && write_json(training, &gate, err) < 0))
         return -1;
-    if (signals_status())
-        return signals_status();
+    if (training_interrupted(training))
+        return training_interrupted(training);
     return gate_passes(gate_judge(&gate, &training->report)) ? STATUS_DONE : STATUS_FAILED;
 }
 

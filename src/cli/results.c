@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "cli/signals.h"
 #include "cli/training.h"
 #include "store/weights.h"
 
@@ -69,7 +68,7 @@ void results_describe(const struct training *training, struct json *out)
     json_set_number(out, "learning_rate", training->schedule.base_rate);
     json_set_integer(out, "seed", training->settings->common.seed);
     session_describe_input(&training->train, out);
-    json_set_bool(out, "interrupted", signals_status() != 0);
+    json_set_bool(out, "interrupted", training_interrupted(training) != 0);
     json_set_integer(out, "first_step", training->first_step);
     json_set_integer(out, "last_step", training->step);
     json_set_integer(out, "goal", training->goal);

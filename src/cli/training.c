@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "base/stop.h"
 #include "cli/ranks.h"
+#include "cli/signals.h"
 #include "comm/comm.h"
 
 enum { EXPLAINED_STEPS = 5, WARMUP_STEPS = 5 };
@@ -362,6 +363,15 @@ int training_run(struct training *training, struct error *err)
     else
         watchers_fail(&training->watchers, err);
     return status;
+}
+
+int training_interrupted(const struct training *training)
+{
+    const struct report *report = &training->report;
+    bool evaluated = report->evaluated && report->evaluation.step == training->step;
+    bool done = training->step == training->goal &&
+                (evaluated || !training->validation.source.trainer.loader);
+    return done ? 0 : signals_status();
 }
 
 void training_end(struct training *training, enum run_outcome outcome)

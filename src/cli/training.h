@@ -120,6 +120,8 @@ void training_release(struct training *training);
  * it early. May be called again with a later goal: the result is the same as that of a run that
  * resumes from the checkpoint. */
 int training_run(struct training *training, struct error *err);
+/* The signal that ended it (128 + number), or 0: also when one came after all was done. */
+int training_interrupted(const struct training *training);
 /* Tells those who watch how that run ended; after its results were printed. */
 void training_end(struct training *training, enum run_outcome outcome);
 

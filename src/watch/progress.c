@@ -141,7 +141,7 @@ static void write_memory(size_t bytes, char *text, size_t room)
         snprintf(text, room, "  %.1f GB", megabytes / 1000);
 }
 
-/* The bar gets what the numbers leave; the memory is shown where a bar still fits beside it. */
+/* The bar gets what the numbers leave, of which the memory goes first when the line is narrow. */
 static void draw(struct progress *progress, const struct train_event *event)
 {
     char place[96], numbers[128], memory[32], bar[MAX_BAR + 3] = "", line[MAX_COLUMNS + 1];
@@ -149,11 +149,10 @@ static void draw(struct progress *progress, const struct train_event *event)
     write_place(event, place, sizeof place);
     write_numbers(&progress->pace, event, numbers, sizeof numbers);
     write_memory(progress->options.memory(), memory, sizeof memory);
-    int room = wide - 1 - (int)(strlen(place) + strlen(numbers)) - 6;
-    if (room - (int)strlen(memory) >= MIN_BAR)
-        room -= (int)strlen(memory);
-    else
+    int text = (int)(strlen(place) + 2 + strlen(numbers));
+    if (text + (int)strlen(memory) > wide - 1)
         memory[0] = '\0';
+    int room = wide - 1 - text - (int)strlen(memory) - 4;
     if (room >= MIN_BAR)
         draw_bar(bar, room < MAX_BAR ? room : MAX_BAR,
                  event->total ? (double)event->step / (double)event->total : 0);

@@ -120,6 +120,9 @@ run 0 train $base --steps 3 --checkpoint-dir "$work/goal" --json "$work/a.json"
 is "$work/a.json" first_step 4
 is "$work/a.json" last_step 7
 is "$work/a.json" goal 7
+# A command that is wrong moves nothing.
+run 2 train $base --steps 2 --checkpoint-dir "$work/goal" --fresh --eval-data nosuch:x
+[ "$(newest "$work/goal")" = 7 ] || fail "--fresh moved checkpoints though the command was wrong"
 run 0 train $base --steps 2 --checkpoint-dir "$work/goal" --fresh --json "$work/a.json"
 mentions err "earlier checkpoints are now in $work/goal/old-"
 is "$work/a.json" first_step 0

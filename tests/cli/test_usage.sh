@@ -44,4 +44,13 @@ if [ -c /dev/full ]; then
     [ "$status" -eq 1 ] || fail "writing to a full disk: exit status $status, expected 1"
     mentions err "lockstep: standard output: No space left on device"
 fi
+
+# Only a file of an earlier run is taken away, never a pipe or a device.
+mkfifo "$work/pipe"
+cat "$work/pipe" >"$work/piped" &
+reader=$!
+run 0 models --json "$work/pipe"
+wait $reader
+[ -p "$work/pipe" ] || fail "--json took a pipe away"
+grep -q resnet50 "$work/piped" || fail "nothing came through the pipe"
 finish

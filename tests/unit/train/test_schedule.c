@@ -53,6 +53,16 @@ TEST(schedule, stays_at_its_end_once_the_run_is_longer_than_planned)
     ASSERT_NUMBER(schedule_rate(&cosine, 5000), ==, 0);
 }
 
+TEST(schedule, of_added_steps_falls_from_where_they_begin)
+{
+    struct schedule cosine = parse("cosine", 0), drops = parse("piecewise:2=0.1,5=0.01", 0);
+    cosine.origin = drops.origin = 600; /* of 1000 */
+    ASSERT_NEAR(schedule_rate(&cosine, 600), 0.5, 1e-6, 0);
+    ASSERT_NEAR(schedule_rate(&cosine, 800), 0.25, 1e-6, 0);
+    ASSERT_NUMBER(schedule_rate(&cosine, 1000), ==, 0);
+    ASSERT_NEAR(schedule_rate(&drops, 600), 0.005, 1e-6, 0); /* epochs count from the beginning */
+}
+
 TEST(schedule, refuses_words_it_does_not_know)
 {
     static const char *const wrong[] = {
