@@ -9,9 +9,20 @@ static void remember(int number)
     atomic_store(&caught, number);
 }
 
+/* A handler runs on a stack of its own: kernels that oneDNN generates use the stack pointer for data
+ * (seen in 2.6.3's matrix product), and a signal's frame at that place would destroy the heap. */
+static void use_own_stack(void)
+{
+    enum { STACK_BYTES = 64 << 10 };
+    static char memory[STACK_BYTES] __attribute__((aligned(64)));
+    sigaltstack(&(stack_t){.ss_sp = memory, .ss_size = sizeof memory}, NULL);
+}
+
 const atomic_int *signals_catch(void)
 {
-    struct sigaction action = {.sa_handler = remember, .sa_flags = SA_RESETHAND | SA_RESTART};
+    struct sigaction action = {.sa_handler = remember,
+                               .sa_flags = SA_RESETHAND | SA_RESTART | SA_ONSTACK};
+    use_own_stack();
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
