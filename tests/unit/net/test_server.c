@@ -76,11 +76,12 @@ static const char *hear(int line, const char *part)
 /* One request on a connection of its own; `more` are further header lines, each with \r\n. */
 static const char *ask(const struct server *server, const char *first_line, const char *more)
 {
+    static char request[1 << 16];
     int line = dial(server);
-    say(line, first_line);
-    say(line, " HTTP/1.1\r\nConnection: close\r\n");
-    say(line, more);
-    say(line, "\r\n");
+    /* In one piece: who refuses the first part may have hung up before a second is sent. */
+    snprintf(request, sizeof request, "%s HTTP/1.1\r\nConnection: close\r\n%s\r\n", first_line,
+             more);
+    say(line, request);
     const char *reply = hear(line, NULL);
     close(line);
     return reply;
