@@ -1,6 +1,7 @@
 #include "base/threads.h"
 
 #include <sched.h>
+#include <signal.h>
 #include <unistd.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -143,4 +144,14 @@ void processor_describe(struct processor *out)
     cgroup_read("/proc/self", "", &limits);
     out->quota_cores = limits.cpu_cores;
     describe_features(out);
+}
+
+int thread_start(pthread_t *thread, void *(*main)(void *context), void *context)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int code = pthread_create(thread, NULL, main, context);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return code;
 }

@@ -2,11 +2,16 @@
 #ifndef BASE_THREADS_H
 #define BASE_THREADS_H
 
+#include <pthread.h>
 #include <stdbool.h>
 
 /* Cores that the affinity mask and the cgroup's CPU quota allow (a quota of 1.5 gives 1),
  * counting hardware threads of one core once. At least 1. */
 int threads_available(void);
+
+/* Starts a thread that takes no signals: they are for the one that knows how to stop. Returns an
+ * errno, 0 when it runs. */
+int thread_start(pthread_t *thread, void *(*main)(void *context), void *context);
 
 struct processor {
     char name[64];

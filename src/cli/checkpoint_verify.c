@@ -25,21 +25,19 @@ struct verdict {
     int whole, damaged;
 };
 
-static void verify(const char *path, struct verdict *verdict)
+static void judge(const char *path, bool whole, const struct error *damage, struct verdict *verdict)
 {
-    struct error damage = {0};
-    bool whole = checkpoint_verify(path, &damage) == 0;
     if (!whole && access(path, F_OK) < 0 && errno == ENOENT)
         return; /* the run that writes here has removed it meanwhile */
     verdict->whole += whole;
     verdict->damaged += !whole;
     if (verdict->print)
-        printf("%s: %s\n", path, whole ? "whole" : damage.message);
+        printf("%s: %s\n", path, whole ? "whole" : damage->message);
     struct json *json = json_object_create();
     json_set_text(json, "path", path);
     json_set_bool(json, "whole", whole);
     if (!whole)
-        json_set_text(json, "damage", damage.message);
+        json_set_text(json, "damage", damage->message);
     json_append(verdict->list, json);
 }
 
@@ -52,8 +50,9 @@ static int verify_all(const char *directory, struct verdict *verdict, struct err
     int status = checkpoint_parts_list(directory, arena, &steps, &count, err);
     for (int i = 0; status == 0 && i < count; i++) {
         status = checkpoints_path(directory, steps[i], path, err);
+        struct error damage = {0};
         if (status == 0)
-            verify(path, verdict);
+            judge(path, checkpoints_check(directory, steps[i], &damage) == 0, &damage, verdict);
     }
     arena_destroy(arena);
     return status;
@@ -85,12 +84,13 @@ static int run(struct options *parsed, void *given, struct error *err)
     (void)parsed;
     const struct verify_command *wanted = given;
     struct verdict verdict = {.print = !wanted->json || strcmp(wanted->json, "-") != 0};
+    struct error damage = {0};
     int status = 0;
     if (output_json_prepare(wanted->json, err) < 0)
         return -1;
     verdict.list = json_array_create();
     if (is_one(wanted->path))
-        verify(wanted->path, &verdict);
+        judge(wanted->path, checkpoint_verify(wanted->path, &damage) == 0, &damage, &verdict);
     else
         status = verify_all(wanted->path, &verdict, err);
     if (status == 0 && wanted->json)

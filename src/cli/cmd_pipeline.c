@@ -181,7 +181,6 @@ static int end_attempt(struct job *job, struct error *err)
     if (attempt->verdict != ATTEMPT_RUNNING)
         gate_print(&job->gate, report, job->out);
     fflush(job->out);
-    training_end(&job->training, outcome_of(attempt->verdict));
     return attempts_save(job->journal, &job->attempts, err);
 }
 
@@ -306,9 +305,9 @@ static int run(struct options *parsed, void *settings, struct error *err)
     if (!job)
         return error_set(err, ERROR_MEMORY, "no memory for the pipeline");
     job->training = TRAINING_OF("pipeline");
+    job->training.goes_on = true;
     int status = run_job(job, parsed, settings, err);
-    if (status < 0)
-        training_end(&job->training, RUN_FAILED);
+    training_end(&job->training, status < 0 ? RUN_FAILED : outcome_of(current(job)->verdict));
     training_release(&job->training);
     memory_free(job);
     return status;

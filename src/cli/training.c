@@ -276,6 +276,8 @@ static int make_report(struct training *training, struct error *err)
 /* Lines on standard output and a progress that moves would get into each other's way. */
 static int make_watchers(struct training *training, struct error *err)
 {
+    if (training->watched)
+        return 0;
     struct watchers_settings settings = training->settings->watch;
     settings.quiet |= training->settings->display_every > 0 && !settings.verbose;
     struct watchers_run run = {.command = training->command,
@@ -293,8 +295,8 @@ static int make_watchers(struct training *training, struct error *err)
                                .total_steps = training->goal,
                                .batch = plan_batch(training->plan),
                                .threads = training->session.threads};
-    watchers_release(&training->watchers);
-    return watchers_create(&settings, &run, &training->watchers, err);
+    training->watched = watchers_create(&settings, &run, &training->watchers, err) == 0;
+    return training->watched ? 0 : -1;
 }
 
 static void make_display(struct training *training)
@@ -321,6 +323,20 @@ static void make_display(struct training *training)
     strbuf_init(&training->display.text);
 }
 
+/* Several runs are one to those who watch: it begins once, its examples add up, and it ends when the
+ * last one has. */
+static void tell_watchers(struct training *training, const struct train_event *event)
+{
+    struct train_event told = *event;
+    if (event->kind != TRAIN_EVALUATED)
+        told.examples += training->watched_examples;
+    if (event->kind == TRAIN_FINISHED && training->goes_on)
+        training->last = told;
+    else if (event->kind != TRAIN_STARTED || !training->told_of_start)
+        watchers_observe(&training->watchers, &told);
+    training->told_of_start = true;
+}
+
 static void observe(void *context, const struct train_event *event)
 {
     struct training *training = context;
@@ -329,7 +345,7 @@ static void observe(void *context, const struct train_event *event)
         training->step = event->step;
     if (event->kind == TRAIN_SAVED)
         snprintf(training->checkpoint, sizeof training->checkpoint, "%s", event->path);
-    watchers_observe(&training->watchers, event);
+    tell_watchers(training, event);
     display_observe(&training->display, event);
 }
 
@@ -352,6 +368,7 @@ int training_run(struct training *training, struct error *err)
         .saving = saving_for_trainer(&training->saving, training->origin),
         .stop_signal = training->session.stop,
     };
+    training->watched_examples += training->report.examples;
     training->first_step = training->step;
     if (parse_schedule(training, err) < 0 || make_report(training, err) < 0 ||
         make_watchers(training, err) < 0)
@@ -377,5 +394,7 @@ int training_interrupted(const struct training *training)
 void training_end(struct training *training, enum run_outcome outcome)
 {
     fflush(stdout); /* the results, before others are waited for */
+    if (training->goes_on && training->last.kind == TRAIN_FINISHED)
+        watchers_observe(&training->watchers, &training->last);
     watchers_end(&training->watchers, outcome);
 }

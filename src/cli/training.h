@@ -99,8 +99,12 @@ struct training {
     struct params *params;
     struct plan *plan, *evaluation_plan;
     struct updater *updater;
-    struct report report; /* of the run that was made last */
-    struct watchers watchers;
+    struct report report;     /* of the run that was made last */
+    bool goes_on;             /* the caller's: further runs may follow, so the end is not the end */
+    struct watchers watchers; /* one set for all runs */
+    bool watched, told_of_start; /* they were made; they know that it began */
+    int64_t watched_examples;    /* of runs before this one */
+    struct train_event last;     /* the end of the last run, which was not told yet */
     struct display display;
     char weights_path[PATH_MAX]; /* empty: no place for them was given */
     char checkpoint[PATH_MAX];   /* the newest one; empty: none */
@@ -122,7 +126,7 @@ void training_release(struct training *training);
 int training_run(struct training *training, struct error *err);
 /* The signal that ended it (128 + number), or 0: also when one came after all was done. */
 int training_interrupted(const struct training *training);
-/* Tells those who watch how that run ended; after its results were printed. */
+/* Tells those who watch that it is over, and how; after the results were printed. */
 void training_end(struct training *training, enum run_outcome outcome);
 
 /* Where what is printed goes: standard output, unless the JSON does. */

@@ -185,8 +185,8 @@ void watchers_fail(struct watchers *watchers, const struct error *err)
 
 void watchers_end_line(struct watchers *watchers)
 {
-    progress_destroy(watchers->progress);
-    watchers->progress = NULL;
+    if (watchers->progress)
+        progress_end_line(watchers->progress);
 }
 
 void watchers_end(struct watchers *watchers, enum run_outcome outcome)

@@ -5,12 +5,12 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/threads.h"
 #include "base/trace.h"
 #include "data/order.h"
 
@@ -400,17 +400,13 @@ static int start_threads(struct loader *loader, struct error *err)
     loader->readers = ARENA_ARRAY(loader->arena, struct reader, loader->options.threads);
     if (!loader->threads || !loader->readers)
         return error_set(err, ERROR_MEMORY, "no memory for the loader");
-    sigset_t everything, before;
-    sigfillset(&everything);
-    pthread_sigmask(SIG_SETMASK, &everything, &before);
     int code = 0;
     for (int i = 0; i < loader->options.threads && code == 0; i++) {
         loader->readers[i] = (struct reader){loader, i};
-        code = pthread_create(&loader->threads[i], NULL, reader_main, &loader->readers[i]);
+        code = thread_start(&loader->threads[i], reader_main, &loader->readers[i]);
         if (code == 0)
             loader->thread_count++;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (code != 0)
         return error_set(err, ERROR_MEMORY, "cannot start reader thread %d of %d: %s",
                          loader->thread_count + 1, loader->options.threads, strerror(code));

@@ -7,13 +7,13 @@
 #include <event2/listener.h>
 #include <event2/thread.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/threads.h"
 #include "net/server_internal.h"
 
 static const double LAST_WORDS_SECONDS = 0.5;
@@ -233,11 +233,7 @@ static void *serve(void *context)
 
 int server_start(struct server *server, struct error *err)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int status = pthread_create(&server->thread, NULL, serve, server);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int status = thread_start(&server->thread, serve, server);
     if (status)
         return error_set(err, ERROR_IO, "no thread for the server: %s", strerror(status));
     server->started = true;

@@ -174,8 +174,11 @@ int checkpoint_read_manifest(const char *path, struct arena *arena, struct manif
     char file[PATH_MAX];
     char *text;
     size_t bytes;
+    struct stat info;
     if (snprintf(file, sizeof file, "%s/%s", path, manifest_name) >= PATH_MAX)
         return error_set(err, ERROR_IO, "%s: %s", path, strerror(ENAMETOOLONG));
+    if (stat(file, &info) == 0 && !S_ISREG(info.st_mode)) /* a pipe would be waited for */
+        return error_set(err, ERROR_FORMAT, "%s: is not a regular file", file);
     if (file_read(file, MANIFEST_MOST_BYTES, &text, &bytes, err) < 0)
         return -1;
     int status = manifest_parse(file, text, bytes, arena, out, err);

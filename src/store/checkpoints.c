@@ -113,6 +113,19 @@ static int check_one(const char *path, int64_t step, struct arena *arena, struct
     return 0;
 }
 
+int checkpoints_check(const char *directory, int64_t step, struct error *err)
+{
+    char path[PATH_MAX];
+    struct manifest manifest;
+    struct arena *arena = arena_create();
+    int status = arena ? checkpoints_path(directory, step, path, err)
+                       : error_set(err, ERROR_MEMORY, "no memory for a manifest");
+    if (status == 0)
+        status = check_one(path, step, arena, &manifest, err);
+    arena_destroy(arena);
+    return status;
+}
+
 int checkpoints_find_newest(const char *directory, struct arena *arena, struct manifest *out,
                             char path[PATH_MAX], bool *found, struct error *err)
 {

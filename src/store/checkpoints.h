@@ -42,6 +42,8 @@ int checkpoints_path(const char *directory, int64_t step, char path[PATH_MAX], s
  * does not exist has none. */
 int checkpoints_list(const char *directory, struct arena *arena, int64_t **steps, int *count,
                      struct error *err);
+/* Is the one of this step whole, to the last byte, and of that step? */
+int checkpoints_check(const char *directory, int64_t step, struct error *err);
 /* The newest one of which every byte is right; those that are damaged are passed over with a
  * warning. *found is false when there is none; ERROR_FORMAT when there are some, all damaged.
  * Changes nothing there. */

@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/threads.h"
 #include "exec/params.h"
 #include "store/checkpoints.h"
 
@@ -184,14 +184,9 @@ static void *run(void *context)
     }
 }
 
-/* Signals are the main thread's. */
 static int start_thread(struct saver *saver, struct error *err)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failure = pthread_create(&saver->thread, NULL, run, saver);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int failure = thread_start(&saver->thread, run, saver);
     if (failure)
         return error_set(err, ERROR_MEMORY, "no thread to write checkpoints: %s",
                          strerror(failure));

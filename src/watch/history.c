@@ -3,18 +3,14 @@
 #include <math.h>
 
 #include "train/trainer.h"
+#include "watch/mean.h"
 #include "watch/ring.h"
-
-static double weighted(double a, int64_t steps_a, double b, int64_t steps_b)
-{
-    return (a * (double)steps_a + b * (double)steps_b) / (double)(steps_a + steps_b);
-}
 
 /* `more` comes after `into`. */
 static void merge(struct history_point *into, const struct history_point *more)
 {
-    into->loss = weighted(into->loss, into->steps, more->loss, more->steps);
-    into->accuracy = weighted(into->accuracy, into->steps, more->accuracy, more->steps);
+    into->loss = mean_of(into->loss, into->steps, more->loss, more->steps);
+    into->accuracy = mean_of(into->accuracy, into->steps, more->accuracy, more->steps);
     into->low = fmin(into->low, more->low);
     into->high = fmax(into->high, more->high);
     into->step = more->step;

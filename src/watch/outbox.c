@@ -2,13 +2,13 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/threads.h"
 #include "net/http.h"
 #include "watch/reply.h"
 
@@ -385,11 +385,7 @@ static int make_client(struct outbox *outbox, struct error *err)
  * broke while TLS was writing. */
 static int start_thread(struct outbox *outbox, struct error *err)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int code = pthread_create(&outbox->thread, NULL, thread_main, outbox);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int code = thread_start(&outbox->thread, thread_main, outbox);
     if (code)
         return error_set(err, ERROR_IO, "no thread to report to %s: %s", outbox->name,
                          strerror(code));

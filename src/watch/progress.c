@@ -38,7 +38,7 @@ int progress_create(const struct progress_options *options, struct progress **ou
     return 0;
 }
 
-static void end_line(struct progress *progress)
+void progress_end_line(struct progress *progress)
 {
     if (progress->on_line)
         fputc('\n', progress->options.out);
@@ -50,7 +50,7 @@ void progress_destroy(struct progress *progress)
 {
     if (!progress)
         return;
-    end_line(progress);
+    progress_end_line(progress);
     memory_free(progress);
 }
 
@@ -204,7 +204,7 @@ void progress_observe(void *context, const struct train_event *event)
     case TRAIN_SAVED:
         break;
     case TRAIN_FINISHED:
-        end_line(progress);
+        progress_end_line(progress);
         break; /* the results are the program's to tell */
     }
 }

@@ -20,6 +20,8 @@ int progress_create(const struct progress_options *options, struct progress **ou
                     struct error *err);
 /* Ends the line it was drawing, if any. Accepts NULL. */
 void progress_destroy(struct progress *progress);
+/* Ends the line it was drawing, if any; the next step begins another. */
+void progress_end_line(struct progress *progress);
 /* A train_observer; the context is the struct progress. Allocates nothing. */
 void progress_observe(void *progress, const struct train_event *event);
 

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "watch/mean.h"
 
 /* Besides steps under way the writer can hold back a few rare events: an evaluation, a checkpoint,
  * the end. */
@@ -33,21 +34,16 @@ void ring_destroy(struct ring *ring)
     memory_free(ring);
 }
 
-static double weighted(double a, int64_t steps_a, double b, int64_t steps_b)
-{
-    return (a * (double)steps_a + b * (double)steps_b) / (double)(steps_a + steps_b);
-}
-
 void ring_merge(struct ring_entry *into, const struct ring_entry *more)
 {
     struct train_event *to = &into->event;
     const struct train_event *from = &more->event;
     struct train_event merged = *from; /* step, epoch, examples, rate: as they are now */
-    merged.loss = weighted(to->loss, into->steps, from->loss, more->steps);
-    merged.accuracy = weighted(to->accuracy, into->steps, from->accuracy, more->steps);
+    merged.loss = mean_of(to->loss, into->steps, from->loss, more->steps);
+    merged.accuracy = mean_of(to->accuracy, into->steps, from->accuracy, more->steps);
     merged.accuracy_top_5 =
-        weighted(to->accuracy_top_5, into->steps, from->accuracy_top_5, more->steps);
-    merged.log_loss = weighted(to->log_loss, into->steps, from->log_loss, more->steps);
+        mean_of(to->accuracy_top_5, into->steps, from->accuracy_top_5, more->steps);
+    merged.log_loss = mean_of(to->log_loss, into->steps, from->log_loss, more->steps);
     merged.step_seconds += to->step_seconds;
     merged.input_seconds += to->input_seconds;
     merged.forward_seconds += to->forward_seconds;

@@ -5,13 +5,13 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/threads.h"
 
 enum { DEFAULT_CAPACITY = 8 << 20, DEFAULT_PATIENCE = 10 };
 
@@ -165,14 +165,9 @@ static void *spool_main(void *context)
 
 /* --- its life ------------------------------------------------------------------------------- */
 
-/* Signals are for the thread that knows how to stop. */
 static int start_thread(struct spool *spool, struct error *err)
 {
-    sigset_t everything, before;
-    sigfillset(&everything);
-    pthread_sigmask(SIG_SETMASK, &everything, &before);
-    int code = pthread_create(&spool->thread, NULL, spool_main, spool);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int code = thread_start(&spool->thread, spool_main, spool);
     if (code != 0)
         return error_set(err, ERROR_MEMORY, "cannot start the thread that writes files: %s",
                          strerror(code));

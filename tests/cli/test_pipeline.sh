@@ -36,6 +36,14 @@ is "$work/j" target_met true
 is "$work/j" steps 2
 attempts "$work/j" 1
 
+# Three attempts are one run to those who watch: one page, one file of events.
+run 1 pipeline $small --steps 2 --target-accuracy 0.999 --retry-limit 2 --dashboard 0 \
+    --tensorboard "$work/events" --output-dir "$work/watched"
+mentions out "Attempt 3 of at most 3"
+[ "$(grep -c "dashboard: " "$work/err")" -eq 1 ] || fail "not one dashboard: $(cat "$work/err")"
+[ "$(find "$work/events" -name '*tfevents*' | wc -l)" -eq 1 ] ||
+    fail "not one file of events: $(ls -R "$work/events")"
+
 # Run again, a network that has passed is evaluated, not trained; with a higher target it is.
 run 0 pipeline $small --steps 2 --target-accuracy 0.001 --output-dir "$work/first" --json -
 [ "$(head -c 1 "$work/out")" = "{" ] || fail "the output does not begin with {"
