@@ -19,7 +19,10 @@ CFLAGS   += -std=c17 $(OPT) -g -fPIC -fopenmp -ffp-contract=fast -fno-math-errno
 CFLAGS   += $(if $(DEV),-Werror) \
             $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 LDFLAGS  += -fopenmp -Wl,--as-needed $(if $(SAN),-fsanitize=$(SAN))
-LDLIBS   += -ldnnl -ljansson -ljpeg -lpng16 -levent_extra -levent_core -levent_pthreads -lz -lm -ldl -lpthread
+MPI_CFLAGS := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags ompi-c))
+LDLIBS   += $(shell pkg-config --libs ompi-c) -ldnnl -ljansson -ljpeg -lpng16 -levent_extra -levent_core -levent_pthreads -lz -lm -ldl -lpthread
+
+$(BUILD)/src/comm/%.o: CPPFLAGS += $(MPI_CFLAGS)
 
 SOURCES  := $(filter-out src/cli/%,$(wildcard src/*/*.c src/*/*/*.c))
 CLI      := $(filter-out src/cli/main.c,$(wildcard src/cli/*.c))
@@ -182,7 +185,7 @@ format:
 	clang-format -i $(C_FILES)
 lint:
 	@tools/check-layers src
-	clang-tidy --quiet $(SOURCES) $(CLI) src/cli/main.c -- $(CPPFLAGS) -std=c17 -fopenmp
+	clang-tidy --quiet $(SOURCES) $(CLI) src/cli/main.c -- $(CPPFLAGS) $(MPI_CFLAGS) -std=c17 -fopenmp
 .PHONY: format lint
 
 # ---- test: everything that ./test promises ----

@@ -13,6 +13,7 @@ enum error_code {
     ERROR_KERNEL,  /* the kernel library refused */
     ERROR_NUMERIC, /* NaN or infinity where a number was needed */
     ERROR_CANCELLED,
+    ERROR_TOLD, /* the same as on rank 0, which tells it */
 };
 
 /* Lives on the caller's stack, never allocates, so reporting a failure cannot fail. */

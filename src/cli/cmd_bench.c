@@ -58,6 +58,7 @@ static const struct option options[] = {
     TRACING_OPTIONS(bench_settings, trace),
     REFUSED_IN_BENCH,
     REFUSED_EVERYWHERE,
+    REFUSED_FP16,
     OPTION_END};
 
 struct job {
@@ -201,6 +202,7 @@ static int train(struct job *job, const atomic_int *stop_signal, struct error *e
 {
     struct trainer_inputs inputs = {
         .graph = job->session.graph,
+        .params = job->params,
         .plan = job->plan,
         .train = job->data.source.trainer,
         .updater = job->updater,

@@ -43,6 +43,7 @@ static const struct option options[] = {
     SESSION_JSON_OPTION(eval_settings),
     REFUSED_IN_EVAL,
     REFUSED_EVERYWHERE,
+    REFUSED_FP16,
     OPTION_END};
 
 struct job {

@@ -83,11 +83,22 @@ const struct command *command_that_runs(int place)
     return NULL;
 }
 
+/* "rank 3: " when this is not the first of several. */
+static const char *speaker(void)
+{
+    static char text[24];
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    if (!*text && rank && strtol(rank, NULL, 10) > 0)
+        snprintf(text, sizeof text, "rank %ld: ", strtol(rank, NULL, 10));
+    return text;
+}
+
 static void print_log_line(void *context, enum log_level level, const char *line)
 {
     (void)context;
     const char *over = isatty(STDERR_FILENO) ? "\r\033[K" : ""; /* a line that moves */
-    fprintf(stderr, "%slockstep: %s%s\n", over, level == LOG_WARNING ? "warning: " : "", line);
+    fprintf(stderr, "%slockstep: %s%s%s\n", over, speaker(),
+            level == LOG_WARNING ? "warning: " : "", line);
 }
 
 /* Prints the failure; returns the exit status that goes with it. */
@@ -95,9 +106,9 @@ static int report(const char *command, const struct error *err)
 {
     fflush(stdout); /* so that what was said before also stands before */
     if (command && err->code == ERROR_USAGE)
-        fprintf(stderr, "lockstep %s: %s\n", command, err->message);
-    else
-        fprintf(stderr, "lockstep: %s\n", err->message);
+        fprintf(stderr, "lockstep %s: %s%s\n", command, speaker(), err->message);
+    else if (err->code != ERROR_TOLD)
+        fprintf(stderr, "lockstep: %s%s\n", speaker(), err->message);
     if (err->code == ERROR_USAGE)
         return STATUS_USAGE;
     return err->code == ERROR_CANCELLED ? STATUS_INTERRUPTED : STATUS_FAILED;

@@ -1,15 +1,23 @@
 #include "cli/ranks.h"
 
+#include <inttypes.h>
+
 #include "base/error.h"
 #include "base/json.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/strbuf.h"
+#include "base/threads.h"
+#include "cli/session.h"
+#include "comm/tree.h"
+#include "graph/graph.h"
+#include "exec/params.h"
+#include "exec/plan.h"
+#include "tensor/random.h"
 
-static int refuse(const char *variable, int64_t ranks, struct error *err)
-{
-    return error_set(err, ERROR_USAGE,
-                     "%s names %lld ranks, but this version trains in one process; unset it to "
-                     "train alone",
-                     variable, (long long)ranks);
-}
+const char *const ranks_wires[] = {"float32", "float16", NULL};
+
+/* --- others who are not there ----------------------------------------------------------------- */
 
 /* Workers and the chief train; an evaluator and parameter servers do not. */
 static int64_t tf_config_ranks(const char *text)
@@ -27,16 +35,354 @@ static int64_t tf_config_ranks(const char *text)
     return ranks;
 }
 
-int ranks_refuse_several(struct error *err)
+static int64_t number_in(const char *variable)
 {
-    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "HOROVOD_SIZE"};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        const char *text = getenv(sizes[i]);
-        long long ranks = text ? strtoll(text, NULL, 10) : 0;
-        if (ranks > 1)
-            return refuse(sizes[i], ranks, err);
-    }
+    const char *text = getenv(variable);
+    return text ? strtoll(text, NULL, 10) : 0;
+}
+
+static int refuse(const char *variable, int64_t ranks, const char *instead, struct error *err)
+{
+    return error_set(err, ERROR_USAGE, "%s names %" PRId64 " ranks, but %s; unset it to go alone",
+                     variable, ranks, instead);
+}
+
+static int refuse_others(const char *instead, struct error *err)
+{
+    static const char *const sizes[] = {"PMI_SIZE", "HOROVOD_SIZE"};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (number_in(sizes[i]) > 1)
+            return refuse(sizes[i], number_in(sizes[i]), instead, err);
     const char *config = getenv("TF_CONFIG");
     int64_t ranks = config ? tf_config_ranks(config) : 0;
-    return ranks > 1 ? refuse("TF_CONFIG", ranks, err) : 0;
+    return ranks > 1 ? refuse("TF_CONFIG", ranks, instead, err) : 0;
+}
+
+int ranks_refuse_several(struct error *err)
+{
+    int64_t ranks = number_in("OMPI_COMM_WORLD_SIZE");
+    const char *alone = "this command computes in one process";
+    return ranks > 1 ? refuse("OMPI_COMM_WORLD_SIZE", ranks, alone, err)
+                     : refuse_others(alone, err);
+}
+
+/* --- meeting ---------------------------------------------------------------------------------- */
+
+int ranks_open(struct ranks *ranks, const struct ranks_settings *settings, struct error *err)
+{
+    *ranks = (struct ranks){.size = 1};
+    if (number_in("OMPI_COMM_WORLD_SIZE") < 1 &&
+        refuse_others("only mpirun (Open MPI) starts ranks of this version", err) < 0)
+        return -1;
+    if (comm_open(&ranks->trainer.comm, err) < 0)
+        return -1;
+    ranks->rank = comm_rank(ranks->trainer.comm);
+    ranks->size = comm_size(ranks->trainer.comm);
+    comm_watch_stalls(ranks->trainer.comm, settings->stall_warning, settings->stall_timeout);
+    return 0;
+}
+
+void ranks_close(struct ranks *ranks, bool failed)
+{
+    if (failed && ranks->trainer.comm)
+        comm_end(ranks->trainer.comm);
+    comm_close(ranks->trainer.comm);
+    *ranks = (struct ranks){0};
+}
+
+/* --- dividing a step -------------------------------------------------------------------------- */
+
+static bool given(const struct options *options, const char *name)
+{
+    return options_source(options, name) > OPTION_FROM_RECIPE;
+}
+
+static int parse_bucket(struct ranks *ranks, const char *text, struct error *err)
+{
+    const struct option bytes = {.type = OPTION_IS_BYTES, .name = "bucket"};
+    size_t size = 0;
+    ranks->trainer.tune_buckets = !strcmp(text, "auto");
+    ranks->trainer.bucket_bytes = 0;
+    if (ranks->trainer.tune_buckets || !strcmp(text, "all"))
+        return 0;
+    if (option_set(&bytes, "--bucket", text, &size, err) < 0)
+        return -1;
+    ranks->trainer.bucket_bytes = size ? size : 1; /* 0 is Horovod's word for each tensor alone */
+    return 0;
+}
+
+static int parse_wire(struct ranks *ranks, const struct ranks_settings *settings,
+                      struct error *err)
+{
+    bool half = settings->use_fp16 || !strcmp(settings->wire, "float16");
+    if (half && settings->shards)
+        return error_set(err, ERROR_USAGE,
+                         "--wire=float16 rounds what travels, so bits would depend on the number "
+                         "of ranks: leave it or --shards out");
+    if (half && ranks->rank == 0)
+        log_line(LOG_INFO, "gradients travel as float16; this program computes in float32%s",
+                 ranks->size == 1 ? ", and one rank sends none" : "");
+    ranks->trainer.wire = half ? COMM_WIRE_HALF : COMM_WIRE_FLOAT;
+    return 0;
+}
+
+static int refuse_contradictions(const struct ranks *ranks, const struct options *options,
+                                 const struct ranks_settings *settings, struct error *err)
+{
+    if (settings->global_batch && given(options, "batch-size"))
+        return error_set(err, ERROR_USAGE,
+                         "--batch-size is of one rank, --global-batch-size of all: give one of "
+                         "them");
+    if (settings->shards && settings->accumulate > 1)
+        return error_set(err, ERROR_USAGE,
+                         "--shards already divides the batch: leave --accumulate out");
+    if (given(options, "shard-threads") && !settings->shards)
+        return error_set(err, ERROR_USAGE, "--shard-threads needs --shards=S");
+    if (settings->shards && settings->shards < ranks->size)
+        return error_set(err, ERROR_USAGE, "--shards=%d is less than one for each of %d ranks",
+                         settings->shards, ranks->size);
+    return 0;
+}
+
+/* The batch of one piece. */
+static int divide_batch(struct ranks *ranks, const struct ranks_settings *settings, int *batch,
+                        struct error *err)
+{
+    int64_t whole = settings->global_batch
+                        ? settings->global_batch
+                        : (int64_t)*batch * ranks->size * settings->accumulate;
+    if (whole % ranks->pieces)
+        return error_set(err, ERROR_USAGE,
+                         "a batch of %" PRId64 " examples cannot be divided into %d equal parts: "
+                         "choose --global-batch-size as a multiple of %d",
+                         whole, ranks->pieces, ranks->pieces);
+    ranks->global_batch = whole;
+    *batch = (int)(whole / ranks->pieces);
+    return 0;
+}
+
+int ranks_divide(struct ranks *ranks, const struct options *options,
+                 const struct ranks_settings *settings, int *batch, int threads,
+                 struct error *err)
+{
+    int shards = settings->shards;
+    if (refuse_contradictions(ranks, options, settings, err) < 0 ||
+        parse_bucket(ranks, settings->bucket, err) < 0 || parse_wire(ranks, settings, err) < 0)
+        return -1;
+    ranks->trainer.shards = shards;
+    ranks->trainer.pieces = settings->accumulate;
+    ranks->pieces = shards ? shards : ranks->size * settings->accumulate;
+    ranks->first = ranks->rank * settings->accumulate;
+    ranks->count = settings->accumulate;
+    ranks->lanes = 1;
+    ranks->threads = threads;
+    if (shards) {
+        struct tree_node held = tree_held(shards, ranks->size, ranks->rank);
+        ranks->first = held.first;
+        ranks->count = held.end - held.first;
+        ranks->threads = settings->shard_threads;
+        ranks->lanes = threads / settings->shard_threads;
+        if (ranks->lanes > ranks->count)
+            ranks->lanes = ranks->count;
+        if (ranks->lanes < 1)
+            ranks->lanes = 1;
+    }
+    return divide_batch(ranks, settings, batch, err);
+}
+
+void ranks_describe(const struct ranks *ranks, struct json *out)
+{
+    json_set_integer(out, "global_batch_size", ranks->global_batch);
+    json_set_integer(out, "shards", ranks->trainer.shards);
+    json_set_integer(out, "pieces", ranks->pieces);
+    json_set_text(out, "wire", ranks_wires[ranks->trainer.wire]);
+}
+
+/* --- comparing -------------------------------------------------------------------------------- */
+
+/* May be another word on each rank: places, and what changes no result. */
+static const char *const own_matters[] = {
+    "data",        "eval-data",    "output-dir",   "checkpoint-dir", "json",
+    "tensorboard", "threads",      "data-threads", "dashboard",      "metrics-port",
+    "trace",       "progress-file", "quiet",       "verbose",        "MODEL",
+};
+
+static bool is_own_matter(const char *name)
+{
+    for (size_t i = 0; i < sizeof own_matters / sizeof *own_matters; i++)
+        if (!strcmp(name, own_matters[i]))
+            return true;
+    return false;
+}
+
+static uint64_t network_key(const struct graph *graph)
+{
+    uint64_t key = 0;
+    for (int i = 0; i < graph_value_count(graph); i++) {
+        const struct value *value = graph_value(graph, i);
+        key = value->name ? random_key_text(key, value->name) : key;
+        for (int d = 0; d < value->shape.ndim; d++)
+            key = random_key(key, (uint64_t)value->shape.dim[d]);
+    }
+    return key;
+}
+
+/* One "name value" line for each fact; all ranks have the same names in the same order. */
+static void list_facts(const struct options *options, const struct session *session,
+                       int64_t examples, struct strbuf *out)
+{
+    strbuf_addf(out, "version %s\n", LOCKSTEP_VERSION);
+    strbuf_addf(out, "model %s\n", session->model->name);
+    strbuf_addf(out, "network %016" PRIx64 "\n", network_key(session->graph));
+    strbuf_addf(out, "training examples %" PRId64 "\n", examples);
+    for (const struct option *row = options->table; row->type != OPTION_IS_END; row++) {
+        if (!row->name || row->type == OPTION_IS_SECTION || row->type == OPTION_IS_REFUSED ||
+            is_own_matter(row->name))
+            continue;
+        strbuf_addf(out, "--%s ", row->name);
+        if (options_source(options, row->name) != OPTION_FROM_NOTHING)
+            option_text(row, options->settings, out);
+        strbuf_add(out, "\n");
+    }
+}
+
+/* The first line in which two lists differ. */
+static int say_difference(const char *first, const char *other, int rank, struct error *err)
+{
+    size_t at = 0, start = 0;
+    for (; first[at] && first[at] == other[at]; at++)
+        if (first[at] == '\n')
+            start = at + 1;
+    return error_set(err, ERROR_PEER,
+                     "the ranks were started differently: rank 0 has \"%.*s\", rank %d has "
+                     "\"%.*s\"",
+                     (int)strcspn(first + start, "\n"), first + start, rank,
+                     (int)strcspn(other + start, "\n"), other + start);
+}
+
+/* Everyone's `bytes`, at most `room` each, one behind the other; to be freed. The sizes follow
+ * behind them. NULL on failure. */
+static char *gather(const struct ranks *ranks, const void *own, size_t bytes, size_t room,
+                    size_t **sizes, struct error *err)
+{
+    size_t count = (size_t)ranks->size, all_bytes = (count * room + 7) & ~(size_t)7;
+    char *all = memory_allocate(all_bytes + count * sizeof **sizes);
+    if (!all) {
+        error_set(err, ERROR_MEMORY, "no memory to compare the ranks");
+        return NULL;
+    }
+    *sizes = (size_t *)(void *)(all + all_bytes);
+    if (comm_gather(ranks->trainer.comm, own, bytes, all, all_bytes, *sizes, err) == 0)
+        return all;
+    memory_free(all);
+    return NULL;
+}
+
+static int compare_facts(const struct ranks *ranks, const char *own, struct error *err)
+{
+    enum { ROOM = 1 << 16 };
+    size_t *sizes, at = 0;
+    char *all = gather(ranks, own, strlen(own) + 1, ROOM, &sizes, err);
+    int status = all ? 0 : -1;
+    for (int r = 0; status == 0 && r < ranks->size; r++) {
+        if (strcmp(all, all + at) != 0)
+            status = say_difference(all, all + at, r, err);
+        at += sizes[r];
+    }
+    memory_free(all);
+    return status;
+}
+
+struct kind_of_processor {
+    uint64_t fingerprint;
+    char name[64];
+};
+
+static int judge_processors(struct ranks *ranks, const struct kind_of_processor *all,
+                            struct error *err)
+{
+    int other = 0;
+    while (other < ranks->size && all[other].fingerprint == all[0].fingerprint)
+        other++;
+    if (other == ranks->size)
+        return 0;
+    if (ranks->trainer.shards)
+        return error_set(err, ERROR_PEER,
+                         "rank %d on %s (%s) uses other kernels than rank 0 on %s (%s), so bits "
+                         "would differ: with --shards all ranks need the same kind of processor",
+                         other, comm_host(ranks->trainer.comm, other), all[other].name,
+                         comm_host(ranks->trainer.comm, 0), all[0].name);
+    ranks->trainer.plain = true;
+    if (ranks->rank == 0)
+        log_line(LOG_WARNING,
+                 "rank %d on %s (%s) uses other kernels than rank 0 (%s): gradients are exchanged "
+                 "in plain order, without overlap",
+                 other, comm_host(ranks->trainer.comm, other), all[other].name, all[0].name);
+    return 0;
+}
+
+static int compare_processors(struct ranks *ranks, const struct plan *plan, struct error *err)
+{
+    struct kind_of_processor own = {.fingerprint = plan_fingerprint(plan)};
+    struct processor processor;
+    size_t *sizes;
+    processor_describe(&processor);
+    memcpy(own.name, processor.name, sizeof own.name);
+    char *all = gather(ranks, &own, sizeof own, sizeof own, &sizes, err);
+    int status = all ? judge_processors(ranks, (const void *)all, err) : -1;
+    memory_free(all);
+    return status;
+}
+
+int ranks_compare(struct ranks *ranks, const struct options *options,
+                  const struct session *session, const struct plan *plan, int64_t examples,
+                  struct error *err)
+{
+    if (ranks->size == 1)
+        return 0;
+    struct strbuf facts;
+    strbuf_init(&facts);
+    list_facts(options, session, examples, &facts);
+    int status = facts.failed ? error_set(err, ERROR_MEMORY, "no memory to compare the ranks")
+                              : compare_facts(ranks, facts.text, err);
+    strbuf_release(&facts);
+    return status < 0 ? -1 : compare_processors(ranks, plan, err);
+}
+
+/* --- sharing ---------------------------------------------------------------------------------- */
+
+static int share_slot(const struct ranks *ranks, struct params *params, struct updater *updater,
+                      int param, int slot, struct tensor *tensor, struct error *err)
+{
+    float initial = 0;
+    if (slot >= 0 && !updater_describe_slot(updater, param, slot, &initial))
+        return 0;
+    int status = ranks->rank   ? 0
+                 : slot < 0 ? params_read(params, param, tensor, err)
+                               : params_read_slot(params, param, slot, tensor, err);
+    if (status < 0 || comm_broadcast(ranks->trainer.comm, tensor->data, tensor_bytes(tensor), 0,
+                                     err) < 0)
+        return -1;
+    if (ranks->rank == 0)
+        return 0;
+    return slot < 0 ? params_write(params, param, tensor, err)
+                    : params_write_slot(params, param, slot, tensor, initial, err);
+}
+
+int ranks_share(const struct ranks *ranks, struct params *params, struct updater *updater,
+                struct error *err)
+{
+    if (ranks->size == 1)
+        return 0;
+    int status = 0;
+    for (int i = 0; status == 0 && i < params_count(params); i++) {
+        struct tensor tensor = {DTYPE_F32, params_range(params, i).shape, NULL};
+        tensor.data = memory_allocate(tensor_bytes(&tensor) + 1);
+        if (!tensor.data)
+            return error_set(err, ERROR_MEMORY, "no memory to share %s", params_name(params, i));
+        for (int slot = -1; status == 0 && slot < params_slots(params); slot++)
+            status = share_slot(ranks, params, updater, i, slot, &tensor, err);
+        memory_free(tensor.data);
+    }
+    return status;
 }

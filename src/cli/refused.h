@@ -13,11 +13,16 @@
                    __VA_ARGS__.help =                                                              \
                        "write --threads; choose processors with taskset or numactl")
 
+/* For commands that exchange no gradients. */
+#define REFUSED_FP16                                                                               \
+    OPTION_REFUSED("use-fp16", .accepts = "false 0", .aliases = "fp16",                            \
+                   .help = "this program computes in float32 only")
+
 /* Rows for the end of a table, before OPTION_END. For train, eval and bench: */
 #define REFUSED_EVERYWHERE                                                                         \
     OPTION_REFUSED("precision", .value = "NAME", .accepts = "fp32 float32",                        \
                    .aliases = "dtype data-type", .help = "this program computes in float32 only"), \
-        OPTION_REFUSED("use-fp16", .accepts = "false 0", .aliases = "fp16 use-bfloat16",           \
+        OPTION_REFUSED("use-bfloat16", .accepts = "false 0",                                       \
                        .help = "this program computes in float32 only"),                           \
         OPTION_REFUSED("loss-scale", .value = "X", .accepts = "1", .aliases = "fp16-loss-scale",   \
                        .help = "float32 gradients need no scaling"),                               \

@@ -24,7 +24,7 @@ int results_save_weights(const struct training *training, struct error *err)
 static void print_steps(const struct training *training, FILE *out)
 {
     const struct report *report = &training->report;
-    int batch = plan_batch(training->plan);
+    int batch = (int)training->ranks.global_batch;
     int64_t steps = training->goal - training->first_step;
     struct report_speed speed;
     report_measure(report, batch, &speed);
@@ -63,7 +63,8 @@ void results_print_places(const struct training *training, FILE *out)
 void results_describe(const struct training *training, struct json *out)
 {
     session_describe(&training->session, training->train.spec, training->plan, out);
-    report_describe(&training->report, plan_batch(training->plan), out);
+    report_describe(&training->report, (int)training->ranks.global_batch, out);
+    ranks_describe(&training->ranks, out);
     json_set_text(out, "optimizer", rule_rest(&training->rule)->optimizer->name);
     json_set_number(out, "learning_rate", training->schedule.base_rate);
     json_set_integer(out, "seed", training->settings->common.seed);

@@ -17,7 +17,7 @@
 static const char *const compared[] = {
     "data",          "examples",     "classes",       "image-size", "embedding-rows",
     "embedding-dim", "hidden",       "dropout",       "scaling",    "label-smoothing",
-    "batch-size",    "schedule",     "warmup-epochs", "optimizer",  "lr",
+    "global-batch-size", "shards", "shard-threads", "accumulate", "schedule",     "warmup-epochs", "optimizer",  "lr",
     "group",         "weight-decay", "momentum",      "nesterov",   "beta1",
     "beta2",         "epsilon",      "rmsprop-decay", "l1",         "l2",
     "lr-power",      "lars-trust",   "seed",          "threads",    "skip-bad-records",
@@ -128,10 +128,40 @@ void saving_close(struct saving *saving)
     *saving = SAVING_NONE;
 }
 
+/* What is told; the names of settings are not needed there. */
+struct shared {
+    int64_t step, goal, origin, threads;
+    bool resumed, finished;
+};
+
+int saving_share(struct saving *saving, struct comm *comm, struct error *err)
+{
+    struct manifest *manifest = &saving->manifest;
+    struct shared shared = {.step = manifest->step,
+                            .goal = manifest->goal,
+                            .origin = manifest->origin,
+                            .threads = saving_earlier(saving, "threads", 0),
+                            .resumed = saving->resumed,
+                            .finished = manifest->finished};
+    if (comm_broadcast(comm, &shared, sizeof shared, 0, err) < 0)
+        return -1;
+    if (comm_rank(comm) == 0)
+        return 0;
+    manifest->step = shared.step;
+    manifest->goal = shared.goal;
+    manifest->origin = shared.origin;
+    manifest->finished = shared.finished;
+    saving->resumed = shared.resumed;
+    saving->earlier_threads = shared.threads;
+    return 0;
+}
+
 /* --- going on ------------------------------------------------------------------------------- */
 
 int64_t saving_earlier(const struct saving *saving, const char *setting, int64_t missing)
 {
+    if (saving->earlier_threads && !strcmp(setting, "threads"))
+        return saving->earlier_threads;
     const char *text = saving->resumed ? manifest_setting(&saving->manifest, setting) : NULL;
     return text ? strtoll(text, NULL, 10) : missing;
 }
@@ -170,6 +200,8 @@ static void describe(const struct saving_run *run, const char *name, struct strb
         strbuf_add(out, run->data);
     else if (!strcmp(name, "threads"))
         strbuf_addf(out, "%d", run->session->threads);
+    else if (!strcmp(name, "global-batch-size"))
+        strbuf_addf(out, "%" PRId64, run->global_batch);
     else if (!strcmp(name, "lr"))
         strbuf_addf(out, "%.9g", run->rate);
     else if (option && options_source(run->options, name) != OPTION_FROM_NOTHING)

@@ -53,6 +53,7 @@ struct saving {
     bool resumed;             /* there is one to go on from: */
     struct manifest manifest; /* its own */
     char path[PATH_MAX];
+    int64_t earlier_threads; /* of a rank that was told; 0: see the manifest */
     struct saver *saver;
 };
 
@@ -63,6 +64,8 @@ struct saving {
 int saving_open(struct saving *saving, const struct options *options,
                 const struct saving_settings *settings, const char *model, struct error *err);
 void saving_close(struct saving *saving);
+/* Tells the other ranks, which look for nothing themselves, where rank 0 goes on from. */
+int saving_share(struct saving *saving, struct comm *comm, struct error *err);
 
 /* Weights and checkpoints replace their forerunner by a rename after a flush; S3 has neither, so a
  * run that is killed could leave half of one under the name of a whole. */
@@ -80,7 +83,7 @@ struct saving_run {
     const struct session *session;
     const char *data;
     double rate;
-    int64_t goal, steps_per_epoch;
+    int64_t goal, global_batch, steps_per_epoch;
     struct params *params;
     struct updater *updater;
     const struct plan *plan;

@@ -86,14 +86,16 @@ static int apply_recipe(struct session *session, struct options *options, enum s
     return 0;
 }
 
-/* More threads than cores would only wait for each other. */
-static int choose_threads(int wanted)
+/* More threads than cores would only wait for each other; ranks that share cores divide them. */
+static int choose_threads(int wanted, int crowd)
 {
-    int most = threads_available();
+    int most = threads_available(), share = crowd > 1 ? most / crowd : most;
     if (wanted > most)
         log_line(LOG_WARNING, "%d threads were asked for, %d cores may be used: using %d", wanted,
                  most, most);
-    return wanted > 0 && wanted < most ? wanted : most;
+    if (wanted <= 0)
+        return share > 1 ? share : 1;
+    return wanted < most ? wanted : most;
 }
 
 int session_open(struct session *session, struct options *options, enum session_recipe part,
@@ -108,7 +110,7 @@ int session_open(struct session *session, struct options *options, enum session_
         return -1;
     if (apply_recipe(session, options, part, err) < 0)
         return -1;
-    session->threads = choose_threads(settings->threads);
+    session->threads = choose_threads(settings->threads, session->deal.crowd);
     /* Now, not with the plan: passes over the data, which come first, obey it, too. */
     dnn_set_threads(session->threads);
     foreign_variables_tell(getenv);
@@ -313,7 +315,13 @@ int session_open_data(struct session *session, const struct session_settings *se
                       const char *spec, enum dataset_split split, struct session_data *out,
                       struct error *err)
 {
+    const struct session_deal *deal = &session->deal;
+    bool train = split == SPLIT_TRAIN;
     struct source_options options = {.split = split,
+                                     .shard = train ? deal->first : deal->rank,
+                                     .shards = train ? deal->pieces : deal->ranks,
+                                     .shard_count = train ? deal->count : 1,
+                                     .held = train ? deal->held : 1,
                                      .batch = settings->batch,
                                      .classes = session->args.classes,
                                      .seed = (uint64_t)settings->seed,
@@ -393,7 +401,7 @@ void session_describe(const struct session *session, const char *data, const str
     snprintf(fingerprint, sizeof fingerprint, "%016" PRIx64, plan_fingerprint(plan));
     json_set_text(out, "model", session->model->name);
     json_set_text(out, "data", data);
-    json_set_integer(out, "ranks", 1);
+    json_set_integer(out, "ranks", session->deal.ranks ? session->deal.ranks : 1);
     json_set_integer(out, "threads", session->threads);
     json_set_integer(out, "batch_size", plan_batch(plan));
     json_set_integer(out, "parameters", graph_parameter_elements(session->graph));

@@ -93,6 +93,14 @@ struct session_settings {
                 .help = "write the results as one JSON object; - is standard output, where "       \
                         "nothing else is printed then")
 
+/* Which part of the data is this process's. */
+struct session_deal {
+    int rank, ranks;          /* ranks 0: one */
+    int crowd;                /* ranks that share this one's cores; 0: itself */
+    int pieces, first, count; /* of a step of all ranks; this one's. pieces 0: one */
+    int held;                 /* that it computes side by side */
+};
+
 /* Data that is open, with its loader. All zero is none. */
 struct session_data {
     const char *spec; /* as resolved; the session's */
@@ -106,6 +114,7 @@ struct session {
     struct graph *graph;
     const char *recipe;     /* as far as it was applied; "" when there is none */
     int threads;            /* resolved */
+    struct session_deal deal; /* the caller's, before session_open; all zero: alone */
     const atomic_int *stop; /* SIGINT or SIGTERM, from session_open on; see cli/signals.h */
 };
 

@@ -1,15 +1,15 @@
 #include "cli/training.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/stop.h"
-#include "cli/ranks.h"
 #include "cli/signals.h"
-#include "comm/comm.h"
 
 enum { EXPLAINED_STEPS = 5, WARMUP_STEPS = 5 };
 
@@ -21,9 +21,13 @@ void training_release(struct training *training)
     saving_close(&training->saving);
     updater_destroy(training->updater);
     plan_destroy(training->evaluation_plan);
+    for (int i = 0; training->more_plans && i < training->ranks.lanes - 1; i++)
+        plan_destroy(training->more_plans[i]);
     plan_destroy(training->plan);
     params_destroy(training->params);
-    comm_close(training->comm);
+    ranks_close(&training->ranks, training->leaves);
+    if (training->nowhere)
+        fclose(training->nowhere);
     session_close_data(&training->validation);
     session_close_data(&training->train);
     session_close(&training->session);
@@ -32,6 +36,8 @@ void training_release(struct training *training)
 FILE *training_output(const struct training *training)
 {
     const char *json = training->settings->common.json;
+    if (training->nowhere)
+        return training->nowhere;
     return json && !strcmp(json, "-") ? stderr : stdout;
 }
 
@@ -156,10 +162,14 @@ static void keep_threads(struct training *training, const struct options *parsed
 static int open_checkpoints(struct training *training, const struct options *parsed,
                             struct error *err)
 {
-    if (saving_open(&training->saving, parsed, &training->settings->saving,
-                    training->session.model->name, err) < 0)
+    const struct ranks *ranks = &training->ranks;
+    if (ranks->rank == 0 && saving_open(&training->saving, parsed, &training->settings->saving,
+                                        training->session.model->name, err) < 0)
         return -1;
-    keep_threads(training, parsed);
+    if (saving_share(&training->saving, ranks->trainer.comm, err) < 0)
+        return -1;
+    if (!ranks->trainer.shards) /* whose bits do not depend on it */
+        keep_threads(training, parsed);
     return 0;
 }
 
@@ -173,15 +183,48 @@ static int parse_schedule(struct training *training, struct error *err)
     return 0;
 }
 
+/* Only the first of several ranks writes files and prints results. */
+static int meet(struct training *training, struct training_settings *settings, struct error *err)
+{
+    struct ranks *ranks = &training->ranks;
+    if (ranks_open(ranks, &settings->ranks, err) < 0)
+        return -1;
+    training->session.deal.rank = ranks->rank;
+    training->session.deal.ranks = ranks->size;
+    training->session.deal.crowd = comm_crowd(ranks->trainer.comm);
+    if (ranks->rank == 0)
+        return 0;
+    settings->common.json = settings->output_dir = NULL;
+    settings->display_every = 0;
+    training->nowhere = fopen("/dev/null", "w");
+    return training->nowhere ? 0 : error_set(err, ERROR_IO, "/dev/null: %s", strerror(errno));
+}
+
+static int divide(struct training *training, const struct options *parsed,
+                  struct training_settings *settings, struct error *err)
+{
+    struct ranks *ranks = &training->ranks;
+    struct session_deal *deal = &training->session.deal;
+    if (ranks_divide(ranks, parsed, &settings->ranks, &settings->common.batch,
+                     training->session.threads, err) < 0)
+        return -1;
+    deal->pieces = ranks->pieces;
+    deal->first = ranks->first;
+    deal->count = ranks->count;
+    deal->held = ranks->lanes;
+    return 0;
+}
+
 static int prepare(struct training *training, struct options *parsed,
                    struct training_settings *settings, struct error *err)
 {
-    if (ranks_refuse_several(err) < 0 || watchers_check(&settings->watch, err) < 0 ||
-        session_open(&training->session, parsed, SESSION_WHOLE_RECIPE, &settings->common, err) <
-            0 ||
-        rule_resolve_groups(parsed, &settings->rule, training->session.recipe,
-                            settings->common.batch, &training->rule, err) < 0 ||
-        session_build(&training->session, parsed, &settings->common, err) < 0 ||
+    struct session *session = &training->session;
+    if (watchers_check(&settings->watch, err) < 0 || meet(training, settings, err) < 0 ||
+        session_open(session, parsed, SESSION_WHOLE_RECIPE, &settings->common, err) < 0 ||
+        divide(training, parsed, settings, err) < 0 ||
+        rule_resolve_groups(parsed, &settings->rule, session->recipe, training->ranks.global_batch,
+                            &training->rule, err) < 0 ||
+        session_build(session, parsed, &settings->common, err) < 0 ||
         open_checkpoints(training, parsed, err) < 0 || choose_output(training, err) < 0 ||
         open_data(training, err) < 0 || choose_evaluations(training, parsed, err) < 0 ||
         check_target(training, parsed, err) < 0)
@@ -192,12 +235,28 @@ static int prepare(struct training *training, struct options *parsed,
 
 /* --- making what runs ----------------------------------------------------------------------- */
 
+static int make_more_plans(struct training *training, const struct plan_options *options,
+                           struct error *err)
+{
+    struct plan_options plan = *options;
+    int more = training->ranks.lanes - 1;
+    training->more_plans = ARENA_ARRAY(training->session.arena, struct plan *, more + 1);
+    if (!training->more_plans)
+        return error_set(err, ERROR_MEMORY, "no memory for %d plans", more);
+    plan.profile = false;
+    for (int i = 0; i < more; i++)
+        if (plan_create(training->session.graph, training->params, &plan, &training->more_plans[i],
+                        err) < 0)
+            return -1;
+    return 0;
+}
+
 static int make_plans(struct training *training, struct error *err)
 {
     const struct training_settings *settings = training->settings;
     struct plan_options plan = {.mode = PLAN_TRAIN,
                                 .batch = settings->common.batch,
-                                .threads = training->session.threads,
+                                .threads = training->ranks.threads,
                                 .profile =
                                     settings->explain ||
                                     watchers_want_profile(&settings->watch, settings->output_dir)};
@@ -205,6 +264,8 @@ static int make_plans(struct training *training, struct error *err)
                       updater_slots_needed(training->rule.groups, training->rule.group_count), NULL,
                       &training->params, err) < 0 ||
         plan_create(training->session.graph, training->params, &plan, &training->plan, err) < 0)
+        return -1;
+    if (make_more_plans(training, &plan, err) < 0)
         return -1;
     if (!training->validation.source.trainer.loader)
         return 0;
@@ -221,11 +282,16 @@ static int start_saving(struct training *training, struct error *err)
                              .data = training->train.spec,
                              .rate = training->rule.rate,
                              .goal = training->goal,
+                             .global_batch = training->ranks.global_batch,
                              .steps_per_epoch = steps_per_epoch(training),
                              .params = training->params,
                              .updater = training->updater,
                              .plan = training->plan};
-    return saving_start(&training->saving, &run, err);
+    if (training->ranks.rank == 0 && saving_start(&training->saving, &run, err) < 0)
+        return -1;
+    return training->saving.resumed ? ranks_share(&training->ranks, training->params,
+                                                  training->updater, err)
+                                    : 0;
 }
 
 static int make(struct training *training, struct error *err)
@@ -237,10 +303,11 @@ static int make(struct training *training, struct error *err)
                                 err) < 0 ||
         updater_create(training->params, training->rule.groups, training->rule.group_count,
                        training->session.threads, &training->updater, err) < 0 ||
-        comm_open(&training->comm, err) < 0)
+        ranks_compare(&training->ranks, training->options, &training->session, training->plan,
+                      steps_per_epoch(training), err) < 0)
         return -1;
     updater_initialize_slots(training->updater);
-    if (training->saving.resumed)
+    if (training->saving.resumed && training->ranks.rank == 0)
         snprintf(training->checkpoint, sizeof training->checkpoint, "%s", training->saving.path);
     return start_saving(training, err);
 }
@@ -250,9 +317,12 @@ int training_open(struct training *training, struct options *options,
 {
     training->settings = settings;
     training->options = options;
+    training->leaves = true;
     if (prepare(training, options, settings, err) < 0 || make(training, err) < 0)
         return -1;
-    return stop_check(training->session.stop, err);
+    training->leaves = false;
+    /* With others, the first step tells whether one of them was asked to stop. */
+    return training->ranks.size > 1 ? 0 : stop_check(training->session.stop, err);
 }
 
 /* --- running -------------------------------------------------------------------------------- */
@@ -293,8 +363,9 @@ static int make_watchers(struct training *training, struct error *err)
                                .first_step = training->step,
                                .warmup_steps = warmup_steps(training),
                                .total_steps = training->goal,
-                               .batch = plan_batch(training->plan),
-                               .threads = training->session.threads};
+                               .batch = (int)training->ranks.global_batch,
+                               .threads = training->session.threads,
+                               .comm = training->ranks.trainer.comm};
     training->watched = watchers_create(&settings, &run, &training->watchers, err) == 0;
     return training->watched ? 0 : -1;
 }
@@ -313,8 +384,8 @@ static void make_display(struct training *training)
         .header = {.model = training->session.model->name,
                    .data = training->train.spec,
                    .optimizer = rule_rest(&training->rule)->optimizer->name,
-                   .batch = plan_batch(training->plan),
-                   .ranks = comm_size(training->comm),
+                   .batch = (int)(training->ranks.global_batch / training->ranks.size),
+                   .ranks = training->ranks.size,
                    .batches = steps,
                    .epochs = steps_per_epoch(training)
                                  ? (double)steps / (double)steps_per_epoch(training)
@@ -341,8 +412,11 @@ static void observe(void *context, const struct train_event *event)
 {
     struct training *training = context;
     report_observe(&training->report, event);
+    training->began = true;
     if (event->kind == TRAIN_STEP)
         training->step = event->step;
+    if (event->kind == TRAIN_FINISHED)
+        training->stop_signal = event->stop_signal;
     if (event->kind == TRAIN_SAVED)
         snprintf(training->checkpoint, sizeof training->checkpoint, "%s", event->path);
     tell_watchers(training, event);
@@ -353,13 +427,16 @@ int training_run(struct training *training, struct error *err)
 {
     struct trainer_inputs inputs = {
         .graph = training->session.graph,
+        .params = training->params,
         .plan = training->plan,
+        .more_plans = training->more_plans,
+        .more_plan_count = training->ranks.lanes - 1,
         .train = training->train.source.trainer,
         .evaluation_plan = training->evaluation_plan,
         .validation = training->validation.source.trainer,
         .updater = training->updater,
         .schedule = &training->schedule,
-        .comm = training->comm,
+        .ranks = training->ranks.trainer,
         .seed = (uint64_t)training->settings->common.seed,
         .first_step = training->step,
         .total_steps = training->goal,
@@ -375,6 +452,8 @@ int training_run(struct training *training, struct error *err)
         return -1;
     make_display(training);
     int status = trainer_run(&inputs, observe, training, err);
+    /* What failed before the first step, or for the group, failed here alone. */
+    training->leaves = status < 0 && (err->code == ERROR_PEER || !training->began);
     if (status == 0)
         watchers_end_line(&training->watchers);
     else
@@ -388,7 +467,7 @@ int training_interrupted(const struct training *training)
     bool evaluated = report->evaluated && report->evaluation.step == training->step;
     bool done = training->step == training->goal &&
                 (evaluated || !training->validation.source.trainer.loader);
-    return done ? 0 : signals_status();
+    return done || !training->stop_signal ? 0 : 128 + training->stop_signal;
 }
 
 void training_end(struct training *training, enum run_outcome outcome)

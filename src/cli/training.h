@@ -4,19 +4,19 @@
 #define CLI_TRAINING_H
 
 #include "cli/display.h"
+#include "cli/ranks.h"
 #include "cli/report.h"
 #include "cli/rule.h"
 #include "cli/saving.h"
 #include "cli/session.h"
 #include "cli/watchers.h"
 
-struct comm;
-
 struct training_settings {
     struct session_settings common;
     struct rule_settings rule;
     struct saving_settings saving;
     struct watchers_settings watch;
+    struct ranks_settings ranks;
     const char *eval_data, *schedule, *output_dir;
     int64_t steps, eval_every, display_every, warmup_batches;
     double epochs, warmup_epochs, eval_every_epochs, target_accuracy, stop_accuracy;
@@ -54,6 +54,7 @@ struct training_settings {
         OPTION_NUMBER(training_settings, warmup_epochs, "warmup-epochs", OPTION_AT_LEAST(0),       \
                       .initial = "0", .help = "epochs in which the rate first grows from 0"),      \
         OPTION_SECTION("Optimizer"), RULE_OPTIONS(training_settings),                              \
+        OPTION_SECTION("Ranks"), RANKS_OPTIONS(training_settings),                                 \
         OPTION_SECTION("Checkpoints"), SAVING_OPTIONS(training_settings),                          \
         OPTION_SECTION("Results"),                                                                 \
         OPTION_TEXT(training_settings, output_dir, "output-dir", .value = "DIR", .letter = 'o',    \
@@ -95,9 +96,14 @@ struct training {
     int64_t first_step, goal; /* of the run that was made last, or comes next */
     int64_t origin; /* where that goal was set; a rate that falls to the goal falls from there */
     int64_t evaluate_every;
-    struct comm *comm;
+    struct ranks ranks;
+    bool leaves; /* without the other ranks, which have not failed */
+    bool began;  /* the trainer has */
+    int stop_signal; /* what ended the last run early, on this rank or another */
+    FILE *nowhere; /* of a rank that prints no results */
     struct params *params;
     struct plan *plan, *evaluation_plan;
+    struct plan **more_plans; /* like `plan`: of pieces that are computed side by side */
     struct updater *updater;
     struct report report;     /* of the run that was made last */
     bool goes_on;             /* the caller's: further runs may follow, so the end is not the end */

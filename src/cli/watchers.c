@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "cli/run_facts.h"
 #include "cli/tensorboard.h"
+#include "comm/comm.h"
 #include "net/address.h"
 #include "watch/argo.h"
 #include "watch/dashboard.h"
@@ -147,6 +148,12 @@ int watchers_create(const struct watchers_settings *settings, const struct watch
                     struct watchers *out, struct error *err)
 {
     struct watchers watchers = {0};
+    if (comm_rank(run->comm) > 0) {
+        struct watchers_settings lines = {.quiet = !settings->verbose,
+                                          .verbose = settings->verbose};
+        *out = watchers;
+        return watch_on_standard_error(&lines, out, err);
+    }
     if (watch_in_files(settings, run, &watchers, err) < 0 ||
         trace(settings, run, &watchers, err) < 0 ||
         watch_for_the_page(settings, run, &watchers, err) < 0 ||

@@ -1,12 +1,16 @@
 /* What is alike for all kinds: checking ranks, and refusing to go on once the group is over. */
 #include "comm/comm.h"
 
+#include <stdlib.h>
+
 #include "base/error.h"
 #include "comm/kind.h"
 
 int comm_open(struct comm **out, struct error *err)
 {
-    return comm_self_open(out, err);
+    const char *ranks = getenv("OMPI_COMM_WORLD_SIZE");
+    return ranks && strtol(ranks, NULL, 10) > 1 ? comm_mpi_open(out, err)
+                                                : comm_self_open(out, err);
 }
 
 void comm_close(struct comm *comm)
@@ -23,6 +27,16 @@ int comm_rank(const struct comm *comm)
 int comm_size(const struct comm *comm)
 {
     return comm->size;
+}
+
+int comm_crowd(const struct comm *comm)
+{
+    return comm->crowd;
+}
+
+const char *comm_host(const struct comm *comm, int rank)
+{
+    return comm->kind->host(comm, rank);
 }
 
 static int check_alive(const struct comm *comm, struct error *err)
@@ -47,15 +61,15 @@ static int check_peer(const struct comm *comm, int rank, struct error *err)
     return check_rank(comm, rank, err);
 }
 
-int comm_reduce_start(struct comm *comm, float *buffer, size_t count, struct comm_request *out,
-                      struct error *err)
+int comm_reduce_start(struct comm *comm, const struct comm_reduction *reduction,
+                      struct comm_request *out, struct error *err)
 {
     if (check_alive(comm, err) < 0)
         return -1;
-    return comm->kind->reduce_start(comm, buffer, count, out, err);
+    return comm->kind->reduce_start(comm, reduction, out, err);
 }
 
-int comm_wait(struct comm *comm, struct comm_request request, struct error *err)
+int comm_wait(struct comm *comm, struct comm_request *request, struct error *err)
 {
     if (check_alive(comm, err) < 0)
         return -1;
@@ -108,4 +122,22 @@ void comm_end(struct comm *comm)
     atomic_store(&comm->over, true);
     if (comm->kind->end)
         comm->kind->end(comm);
+}
+
+void comm_tell(struct comm *comm, int64_t step, const char *doing)
+{
+    if (comm->kind->tell)
+        comm->kind->tell(comm, step, doing);
+}
+
+void comm_watch_stalls(struct comm *comm, double warning, double limit)
+{
+    if (comm->kind->watch_stalls)
+        comm->kind->watch_stalls(comm, warning, limit);
+}
+
+void comm_trace(struct comm *comm, struct trace_track *track)
+{
+    if (comm->kind->trace)
+        comm->kind->trace(comm, track);
 }

@@ -1,5 +1,5 @@
-/* A fixed group of ranks: alone, or (later) those of one mpirun. Every rank makes the same
- * calls in the same order. A lost peer ends the group: every later call fails with ERROR_PEER.
+/* A fixed group of ranks: alone, or those of one mpirun. Every rank makes the same calls in the same
+ * order. A lost peer ends the group: every later call fails with ERROR_PEER.
  *
  * One thread at a time may call, except where said. */
 #ifndef COMM_COMM_H
@@ -12,20 +12,45 @@
 struct error;
 struct comm;
 
-struct comm_request {
-    int64_t id;
+struct trace_track;
+
+enum comm_wire {
+    COMM_WIRE_FLOAT,
+    COMM_WIRE_HALF, /* 16 bits a number on the way; sums are taken in 32 */
 };
 
+/* A sum over the ranks. Everything it points to belongs to the group until comm_wait returns. */
+struct comm_reduction {
+    const char *name; /* for who waits for it, borrowed for good; may be NULL */
+    float *values; /* becomes the sum; without `shards` this rank's summand, too... */
+    size_t first, count; /* ...from `first` on */
+    enum comm_wire wire;
+    /* 0: in any order. Else the summands are so many shards, added in the one order of comm/tree.h
+     * whatever the number of ranks: parts[i] holds, from `first` on, the sum over the i-th node of
+     * this rank's. One of them may be `values`. */
+    int shards;
+    float *const *parts;
+};
+
+struct comm_request {
+    int64_t id;
+    double start, end; /* clock_seconds(), once it was waited for: when the group was at it */
+};
+
+/* Those of the mpirun that started this process; else alone. Lasts until the process ends: once. */
 int comm_open(struct comm **out, struct error *err);
-void comm_close(struct comm *comm); /* accepts NULL */
+/* When the ranks end by themselves; accepts NULL. Without comm_end it waits for the others. */
+void comm_close(struct comm *comm);
 int comm_rank(const struct comm *comm);
 int comm_size(const struct comm *comm);
+/* Ranks on this host that may use the same processors as this one; itself included. */
+int comm_crowd(const struct comm *comm);
+const char *comm_host(const struct comm *comm, int rank);
 
-/* Sums over the ranks, in place. `buffer` belongs to the group until comm_wait returns; several
- * may be under way at once and are waited for in the order they were started. */
-int comm_reduce_start(struct comm *comm, float *buffer, size_t count, struct comm_request *out,
-                      struct error *err);
-int comm_wait(struct comm *comm, struct comm_request request, struct error *err);
+/* Several may be under way at once and are waited for in the order they were started. */
+int comm_reduce_start(struct comm *comm, const struct comm_reduction *reduction,
+                      struct comm_request *out, struct error *err);
+int comm_wait(struct comm *comm, struct comm_request *request, struct error *err);
 
 /* Copies root's bytes to every rank. */
 int comm_broadcast(struct comm *comm, void *buffer, size_t bytes, int root, struct error *err);
@@ -45,7 +70,20 @@ int comm_receive(struct comm *comm, int from, void *buffer, size_t bytes, struct
 /* Whether the group is over: a peer was lost, or someone called comm_end. From any thread, so
  * that a step in flight can be given up early. */
 bool comm_is_over(const struct comm *comm);
-/* Tells every rank that the group is over, in a rank's last words. From any thread. */
+/* A rank's last words: it leaves without waiting for the others, whose group is over, too. From any
+ * thread. */
 void comm_end(struct comm *comm);
+
+/* --- who waits for whom --------------------------------------------------------------------- */
+
+/* What this rank is doing, for the others to name when they wait for it. `doing` is borrowed for
+ * good. From any thread. */
+void comm_tell(struct comm *comm, int64_t step, const char *doing);
+/* Warns once a reduction takes so many seconds, naming the ranks that are waited for; ends the
+ * process, and so the group, after `limit`. 0: never. */
+void comm_watch_stalls(struct comm *comm, double warning, double limit);
+
+/* From now on each reduction is a span of the track; NULL: no longer. Not while any is under way. */
+void comm_trace(struct comm *comm, struct trace_track *track);
 
 #endif

@@ -9,9 +9,10 @@
 struct comm_kind {
     const char *name;
     void (*close)(struct comm *comm);
-    int (*reduce_start)(struct comm *comm, float *buffer, size_t count, struct comm_request *out,
-                        struct error *err);
-    int (*wait)(struct comm *comm, struct comm_request request, struct error *err);
+    const char *(*host)(const struct comm *comm, int rank);
+    int (*reduce_start)(struct comm *comm, const struct comm_reduction *reduction,
+                        struct comm_request *out, struct error *err);
+    int (*wait)(struct comm *comm, struct comm_request *request, struct error *err);
     int (*broadcast)(struct comm *comm, void *buffer, size_t bytes, int root, struct error *err);
     int (*agree)(struct comm *comm, uint64_t value, bool *same, struct error *err);
     int (*gather)(struct comm *comm, const void *own, size_t bytes, void *all, size_t capacity,
@@ -19,15 +20,20 @@ struct comm_kind {
     int (*send)(struct comm *comm, int to, const void *buffer, size_t bytes, struct error *err);
     int (*receive)(struct comm *comm, int from, void *buffer, size_t bytes, struct error *err);
     void (*end)(struct comm *comm);
+    /* These three may be NULL: there is nobody to wait for. */
+    void (*tell)(struct comm *comm, int64_t step, const char *doing);
+    void (*watch_stalls)(struct comm *comm, double warning, double limit);
+    void (*trace)(struct comm *comm, struct trace_track *track);
 };
 
 /* The first member of each kind's own structure. */
 struct comm {
     const struct comm_kind *kind;
-    int rank, size;
+    int rank, size, crowd;
     atomic_bool over; /* set once, never cleared */
 };
 
 int comm_self_open(struct comm **out, struct error *err);
+int comm_mpi_open(struct comm **out, struct error *err);
 
 #endif

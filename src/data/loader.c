@@ -77,7 +77,7 @@ struct loader {
     pthread_cond_t ready;       /* a slot is complete, or the last reader paused */
     struct slot *slots;         /* batch number n is in slots[n % slot_count] */
     uint64_t opened, delivered; /* batches begun; batches given out */
-    bool holding;               /* the caller may still read batch `delivered - 1` */
+    int holding;                /* the caller may still read so many of the last delivered */
     bool failed;                /* the last loader_next did */
     struct loader_position next_opened, next_delivered;
     int active; /* chunks being read */
@@ -168,7 +168,7 @@ static void expect_ahead(const struct loader *loader, struct chunk chunk)
         int row = chunk.first + i + distance;
         for (; row >= loader->options.batch; row -= loader->options.batch)
             position = order_following(&loader->order, position);
-        if (row < order_rows(&loader->order, position.step))
+        if (row < order_rows(&loader->order, position))
             loader->kind->expect(loader->dataset, order_example(&loader->order, position, row));
     }
 }
@@ -201,7 +201,7 @@ static struct slot *open_slot(struct loader *loader)
 {
     struct slot *slot = slot_at(loader, loader->opened++);
     slot->position = loader->next_opened;
-    slot->batch.rows = order_rows(&loader->order, slot->position.step);
+    slot->batch.rows = order_rows(&loader->order, slot->position);
     slot->claimed = slot->done = 0;
     slot->failed_row = slot->bad_row = slot->batch.rows;
     slot->bad_count = 0;
@@ -219,7 +219,7 @@ static bool claim_chunk(struct loader *loader, struct chunk *out)
     struct slot *slot =
         loader->opened > loader->delivered ? slot_at(loader, loader->opened - 1) : NULL;
     if (!slot || slot->claimed == slot->batch.rows) {
-        uint64_t oldest_in_use = loader->delivered - (loader->holding ? 1 : 0);
+        uint64_t oldest_in_use = loader->delivered - (uint64_t)loader->holding;
         if (loader->opened - oldest_in_use >= (uint64_t)loader->slot_count ||
             order_ended(&loader->order, loader->next_opened))
             return false;
@@ -301,6 +301,8 @@ static int check_options(const struct loader_options *options, int64_t examples,
         return error_set(err, ERROR_USAGE, "a batch of %d rows; it must be at least 1",
                          options->batch);
     assert(options->shards > 0 && options->shard >= 0 && options->shard < options->shards);
+    assert(options->shard + options->shard_count <= options->shards);
+    assert(options->shard_count <= 1 || !options->single_pass);
     assert(options->threads >= 0 && options->prefetch >= 0);
     if (examples < 1)
         return error_set(err, ERROR_USAGE, "the dataset is empty");
@@ -338,17 +340,17 @@ static size_t place_fields(struct loader *loader, const struct dataset_field *fi
     return used;
 }
 
-/* One batch with the caller, the others read ahead; however large, one of those. */
+/* Some batches are with the caller, the others read ahead; however large, one of those. */
 static int slots_under_limit(struct loader *loader, const struct dataset_field *fields)
 {
-    int wanted = loader->slot_count;
+    int wanted = loader->slot_count, held = loader->options.held;
     loader->slot_count = 1;
     size_t batch_bytes = place_fields(loader, fields, NULL);
     size_t limit = loader->options.prefetch_bytes;
-    if (wanted <= 2 || !limit || batch_bytes * (size_t)(wanted - 1) <= limit)
+    if (wanted <= held + 1 || !limit || batch_bytes * (size_t)(wanted - held) <= limit)
         return wanted;
     size_t ahead = limit / batch_bytes;
-    return ahead > 1 ? (int)ahead + 1 : 2;
+    return held + (ahead > 1 ? (int)ahead : 1);
 }
 
 /* What is needed to leave bad examples out. */
@@ -432,9 +434,13 @@ static struct loader *loader_allocate(struct dataset *dataset, const struct data
     loader->dataset = dataset;
     loader->kind = kind;
     loader->options = *options;
-    loader->order = order_of(options, kind->count(dataset));
+    if (loader->options.shard_count < 1)
+        loader->options.shard_count = 1;
+    if (loader->options.held < 1)
+        loader->options.held = 1;
+    loader->order = order_of(&loader->options, kind->count(dataset));
     int prefetch = options->prefetch > 0 ? options->prefetch : DEFAULT_PREFETCH;
-    loader->slot_count = options->threads > 0 ? prefetch + 1 : 1;
+    loader->slot_count = (options->threads > 0 ? prefetch : 0) + loader->options.held;
     loader->chunk_rows = chunk_rows(options);
     loader->arena = arena_create();
     return loader;
@@ -529,14 +535,16 @@ void loader_seek(struct loader *loader, struct loader_position position)
     position = order_normalized(&loader->order, position);
     pthread_mutex_lock(&loader->lock);
     bool there = loader->next_delivered.epoch == position.epoch &&
-                 loader->next_delivered.step == position.step && !loader->holding;
+                 loader->next_delivered.step == position.step &&
+                 loader->next_delivered.part == position.part && !loader->holding;
     /* A failure is forgotten by reading again, even from where it stands. */
     if (!there || loader->failed) {
         loader->paused = true;
         while (loader->active > 0)
             pthread_cond_wait(&loader->ready, &loader->lock);
         loader->opened = loader->delivered = 0;
-        loader->holding = loader->failed = false;
+        loader->holding = 0;
+        loader->failed = false;
         loader->next_opened = loader->next_delivered = position;
         loader->paused = false;
         pthread_cond_broadcast(&loader->work);
@@ -644,18 +652,25 @@ static int judge(struct loader *loader, struct slot *slot, struct error *err)
     return 0;
 }
 
+/* The oldest batch the caller has becomes free for another. */
+static void loosen_hold(struct loader *loader)
+{
+    if (loader->holding == loader->options.held)
+        loader->holding--;
+    pthread_cond_broadcast(&loader->work);
+}
+
 /* The next batch that has rows; NULL at the end of a pass. */
 static int take_batch(struct loader *loader, const struct batch **out, struct error *err)
 {
     *out = NULL;
     while (!*out && !order_ended(&loader->order, loader->next_delivered)) {
-        loader->holding = false;
-        pthread_cond_broadcast(&loader->work);
+        loosen_hold(loader);
         struct slot *slot = due_slot(loader);
         if (judge(loader, slot, err) < 0)
             return -1;
         loader->delivered++;
-        loader->holding = true;
+        loader->holding++;
         loader->next_delivered = order_following(&loader->order, slot->position);
         if (slot->batch.rows > 0)
             *out = &slot->batch;
@@ -668,7 +683,7 @@ int loader_next(struct loader *loader, const struct batch **batch, struct error 
     const struct batch *taken;
     double start = clock_seconds();
     pthread_mutex_lock(&loader->lock);
-    loader->holding = false;
+    loosen_hold(loader);
     int status = take_batch(loader, &taken, err);
     if (status == 0)
         *batch = taken ? taken : empty_batch(loader);

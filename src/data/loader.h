@@ -1,5 +1,6 @@
 /* Batches from a dataset, read ahead by threads. It deals in shards, not ranks: shard s of S gets
- * rows s, s+S, ... of each global batch, so S shards together see each example of an epoch once.
+ * rows s, s+S, ... of each global batch, so S shards together see each example of an epoch once. A
+ * loader may serve several neighbouring shards: each step is then one batch of each, in order.
  * The order, and the random stream of each example, depend on (seed, epoch, index) alone, never
  * on thread timing. For one thread at a time. */
 #ifndef DATA_LOADER_H
@@ -16,6 +17,9 @@ struct trace_track;
 struct loader_options {
     int batch;             /* rows this shard gets per step */
     int shard, shards;     /* 0 of 1 when alone */
+    int shard_count;       /* shards it serves, from `shard` on; 0: that one */
+    bool whole_batches;    /* shard s gets batches s, s+S, ... of a single pass instead of rows */
+    int held;              /* batches given out that stay valid, the newest included; 0: 1 */
     int threads;           /* 0: read in loader_next itself */
     int prefetch;          /* batches ready ahead; 0: a sensible number... */
     size_t prefetch_bytes; /* ...whose memory stays below this, but for one; 0: no limit */
@@ -33,6 +37,7 @@ struct loader_options {
 
 struct loader_position {
     int64_t epoch, step; /* step within the epoch: all that a checkpoint needs */
+    int part;            /* which of the loader's shards is next in the step */
 };
 
 struct batch {
@@ -50,7 +55,7 @@ int64_t loader_steps_per_epoch(const struct loader *loader);
 void loader_seek(struct loader *loader, struct loader_position position);
 /* Of the batch that loader_next gives next. */
 struct loader_position loader_tell(const struct loader *loader);
-/* *batch stays valid until the next call. Fails with what the dataset said about the first example
+/* *batch stays valid until as many calls later as are `held`. Fails with what the dataset said about the first example
  * of the batch that cannot be read (when no more may be skipped), and again at each call until loader_seek. At the end of a
  * single pass: rows == 0, until loader_seek. Allocates nothing. */
 int loader_next(struct loader *loader, const struct batch **batch, struct error *err);

@@ -20,23 +20,40 @@ struct order order_of(const struct loader_options *options, int64_t examples)
                                                                   : examples / whole};
 }
 
-int order_rows(const struct order *order, int64_t step)
+/* The place in the epoch of the first row, and how far apart its rows are. */
+static int64_t first_place(const struct order *order, struct loader_position position)
 {
     const struct loader_options *options = &order->options;
-    int64_t first = step * order_global_batch(options) + options->shard;
+    int64_t shard = options->shard + position.part;
+    return position.step * order_global_batch(options) +
+           (options->whole_batches ? shard * options->batch : shard);
+}
+
+static int64_t stride(const struct order *order)
+{
+    return order->options.whole_batches ? 1 : order->options.shards;
+}
+
+int order_rows(const struct order *order, struct loader_position position)
+{
+    int64_t first = first_place(order, position);
     if (first >= order->examples)
         return 0;
-    int64_t rows = (order->examples - first - 1) / options->shards + 1;
-    return rows < options->batch ? (int)rows : options->batch;
+    int64_t rows = (order->examples - first - 1) / stride(order) + 1;
+    return rows < order->options.batch ? (int)rows : order->options.batch;
 }
 
 bool order_ended(const struct order *order, struct loader_position position)
 {
-    return order->options.single_pass && order_rows(order, position.step) == 0;
+    return order->options.single_pass && order_rows(order, position) == 0;
 }
 
 struct loader_position order_following(const struct order *order, struct loader_position position)
 {
+    position.part++;
+    if (position.part < order->options.shard_count)
+        return position;
+    position.part = 0;
     position.step++;
     if (position.step >= order->steps_per_epoch && !order->options.single_pass)
         position = (struct loader_position){.epoch = position.epoch + 1};
@@ -62,8 +79,7 @@ static uint64_t epoch_key(const struct order *order, enum stream stream, int64_t
 int64_t order_example(const struct order *order, struct loader_position position, int row)
 {
     const struct loader_options *options = &order->options;
-    int64_t place = position.step * order_global_batch(options) + options->shard +
-                    (int64_t)row * options->shards;
+    int64_t place = first_place(order, position) + (int64_t)row * stride(order);
     if (!options->shuffle)
         return place;
     return random_permute(epoch_key(order, STREAM_ORDER, position.epoch), order->examples, place);

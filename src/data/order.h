@@ -14,8 +14,8 @@ struct order {
 
 struct order order_of(const struct loader_options *options, int64_t examples);
 int64_t order_global_batch(const struct loader_options *options);
-/* Rows that this shard has in one step of an epoch. */
-int order_rows(const struct order *order, int64_t step);
+/* Rows of the batch there. */
+int order_rows(const struct order *order, struct loader_position position);
 /* Nothing comes here any more: never in training. */
 bool order_ended(const struct order *order, struct loader_position position);
 struct loader_position order_following(const struct order *order, struct loader_position position);

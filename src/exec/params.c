@@ -386,15 +386,30 @@ const float *params_plain(const struct params *params, int index)
     return layout_is_plain(&params->list[index].layout) ? place_of(params, index) : NULL;
 }
 
+static float *gradient_place(const struct params *params, int index, struct error *err)
+{
+    if (is_statistic(params, index) || !params->gradients)
+        error_set(err, ERROR_USAGE, "%s has no gradient", params_name(params, index));
+    else if (is_sparse(params, index))
+        error_set(err, ERROR_USAGE, "%s is a table: its gradient is a list of rows",
+                  params_name(params, index));
+    else
+        return params->gradients + params->list[index].first;
+    return NULL;
+}
+
 int params_read_gradient(const struct params *params, int index, struct tensor *out,
                          struct error *err)
 {
-    if (is_statistic(params, index) || !params->gradients)
-        return error_set(err, ERROR_USAGE, "%s has no gradient", params_name(params, index));
-    if (is_sparse(params, index))
-        return error_set(err, ERROR_USAGE, "%s is a table: its gradient is a list of rows",
-                         params_name(params, index));
-    return copy_out(params, index, params->gradients + params->list[index].first, out, err);
+    const float *stored = gradient_place(params, index, err);
+    return stored ? copy_out(params, index, stored, out, err) : -1;
+}
+
+int params_write_gradient(struct params *params, int index, const struct tensor *in,
+                          struct error *err)
+{
+    float *stored = gradient_place(params, index, err);
+    return stored ? copy_in(params, index, stored, in, err) : -1;
 }
 
 static float *slot_place(const struct params *params, int index, int slot, struct error *err)

@@ -57,6 +57,8 @@ int params_read(const struct params *params, int index, struct tensor *out, stru
 const float *params_plain(const struct params *params, int index);
 int params_read_gradient(const struct params *params, int index, struct tensor *out,
                          struct error *err);
+int params_write_gradient(struct params *params, int index, const struct tensor *in,
+                          struct error *err);
 int params_read_slot(const struct params *params, int index, int slot, struct tensor *out,
                      struct error *err);
 int params_write(struct params *params, int index, const struct tensor *in, struct error *err);

@@ -71,7 +71,7 @@ static int final_step(const struct plan *plan, int param)
     return plan->forward_steps;
 }
 
-static void close_bucket(struct plan *plan, struct bucket bucket, int step)
+static void close_bucket(struct plan *plan, struct plan_bucket bucket, int step)
 {
     plan->buckets[plan->bucket_count++] = bucket;
     struct step *last = &plan->steps[step];
@@ -82,15 +82,14 @@ static void close_bucket(struct plan *plan, struct bucket bucket, int step)
 
 /* Parameters lie in the order in which backward finishes them; a bucket is closed by the first
  * parameter that fills it, and is final when the latest of its parameters is. */
-static int make_buckets(struct plan *plan, struct error *err)
+static void cut_buckets(struct plan *plan)
 {
-    int params = params_count(plan->params);
-    plan->buckets = ARENA_ARRAY(plan->arena, struct bucket, params + 1);
-    if (!plan->buckets)
-        return error_set(err, ERROR_MEMORY, "no memory for a plan");
-    struct bucket open = {0};
+    struct plan_bucket open = {0};
     int latest = plan->forward_steps;
-    for (int i = 0; i < params; i++) {
+    plan->bucket_count = 0;
+    for (int s = 0; s < plan->step_count; s++)
+        plan->steps[s].bucket_first = plan->steps[s].bucket_end = 0;
+    for (int i = 0; i < params_count(plan->params); i++) {
         struct param_range range = params_range(plan->params, i);
         if (range.flags & (PARAM_STATISTIC | PARAM_SPARSE))
             continue;
@@ -101,12 +100,44 @@ static int make_buckets(struct plan *plan, struct error *err)
         if (plan->options.bucket_bytes &&
             open.count * sizeof(float) >= plan->options.bucket_bytes) {
             close_bucket(plan, open, latest);
-            open = (struct bucket){.first = open.first + open.count};
+            open = (struct plan_bucket){.first = open.first + open.count};
         }
     }
     if (params_dense_elements(plan->params) > open.first && open.count)
         close_bucket(plan, open, latest);
+}
+
+static int make_buckets(struct plan *plan, struct error *err)
+{
+    plan->buckets =
+        ARENA_ARRAY(plan->arena, struct plan_bucket, params_count(plan->params) + 1);
+    if (!plan->buckets)
+        return error_set(err, ERROR_MEMORY, "no memory for a plan");
+    cut_buckets(plan);
     return 0;
+}
+
+void plan_set_buckets(struct plan *plan, size_t bucket_bytes)
+{
+    if (plan->options.bucket_bytes == bucket_bytes)
+        return;
+    plan->options.bucket_bytes = bucket_bytes;
+    cut_buckets(plan);
+}
+
+struct plan_bucket plan_bucket(const struct plan *plan, int index)
+{
+    return plan->buckets[index];
+}
+
+float *plan_gradients(const struct plan *plan)
+{
+    return plan->gradients ? plan->gradients : params_gradients(plan->params);
+}
+
+void plan_set_gradients(struct plan *plan, float *gradients)
+{
+    plan->gradients = gradients;
 }
 
 static void *weight_pointer(struct params *params, int index)
@@ -133,7 +164,7 @@ static void locate_buffers(struct plan *plan)
             break;
         case BUFFER_GRADIENT:
             buffer->pointer =
-                params_gradients(plan->params) + params_range(plan->params, buffer->index).first;
+                plan_gradients(plan) + params_range(plan->params, buffer->index).first;
             break;
         case BUFFER_COPY:
             buffer->pointer = (char *)plan->copies_slab.data + copied;
@@ -142,6 +173,7 @@ static void locate_buffers(struct plan *plan)
         }
     }
     plan->bound_weights = params_weights(plan->params);
+    plan->bound_gradients = plan_gradients(plan);
 }
 
 static void *bound_pointer(const struct plan *plan, const struct step *step, int role)
@@ -374,27 +406,29 @@ static void run_steps(struct plan *plan, int first, int end, plan_bucket_fn *on_
             run_step(plan, step);
         }
         for (int b = step->bucket_first; on_bucket && b < step->bucket_end; b++)
-            on_bucket(context, b, params_gradients(plan->params) + plan->buckets[b].first,
+            on_bucket(context, b, plan_gradients(plan) + plan->buckets[b].first,
                       plan->buckets[b].count);
     }
 }
 
-/* The caller's tensors may lie elsewhere each time; an agent may have given params other memory. */
+/* The caller's tensors may lie elsewhere each time, gradients too; an agent may have given params
+ * other memory. */
 static void bind_changes(struct plan *plan, const struct tensor *inputs)
 {
-    bool weights_moved = plan->bound_weights != params_weights(plan->params);
+    bool params_moved = plan->bound_weights != params_weights(plan->params) ||
+                         plan->bound_gradients != plan_gradients(plan);
     bool inputs_moved = false;
     for (int i = 0; i < plan->input_count; i++) {
         struct buffer *buffer = &plan->buffers[plan->input_buffers[i]];
         inputs_moved |= buffer->pointer != inputs[i].data;
         buffer->pointer = inputs[i].data;
     }
-    if (weights_moved)
+    if (params_moved)
         locate_buffers(plan);
-    if (!weights_moved && !inputs_moved)
+    if (!params_moved && !inputs_moved)
         return;
     for (int s = 0; s < plan->step_count; s++)
-        if (weights_moved || reads_input(plan, &plan->steps[s]))
+        if (params_moved || reads_input(plan, &plan->steps[s]))
             bind_step(plan, &plan->steps[s]);
 }
 
@@ -586,8 +620,6 @@ uint64_t plan_fingerprint(const struct plan *plan)
         hash =
             random_key_text(hash, layout_text(params_layout(plan->params, i), text, sizeof text));
     }
-    for (int b = 0; b < plan->bucket_count; b++)
-        hash = random_key(hash, plan->buckets[b].first);
     for (int i = 0; i < plan->item_count; i++)
         hash = random_key_text(hash, plan->items[i]->node.kernel_name);
     return hash;

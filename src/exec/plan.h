@@ -72,7 +72,19 @@ void plan_set_stop(struct plan *plan, const atomic_int *stop);
  * or an infinity, or NULL. */
 const char *plan_find_nonfinite(struct plan *plan, const struct tensor *inputs);
 
+/* Gradients go to memory of the caller's, params_dense_elements floats that stay its own, or (NULL)
+ * to those of the params again; from the next forward on. */
+void plan_set_gradients(struct plan *plan, float *gradients);
+float *plan_gradients(const struct plan *plan);
+
+/* Cuts the gradients into other buckets, from the next backward on. */
+void plan_set_buckets(struct plan *plan, size_t bucket_bytes);
 int plan_bucket_count(const struct plan *plan);
+/* Where bucket `index` lies in the gradients. */
+struct plan_bucket {
+    size_t first, count;
+};
+struct plan_bucket plan_bucket(const struct plan *plan, int index);
 /* The tables' gradients: after a plan_backward, list `index` of rows, in the plan until its next
  * forward. Tables are not in any bucket. */
 int plan_sparse_count(const struct plan *plan);

@@ -110,10 +110,6 @@ struct step {
     double start, end; /* of the last run whose time was taken */
 };
 
-struct bucket {
-    size_t first, count;
-};
-
 /* A list of rows that the backward pass makes. */
 struct sparse_list {
     int param;
@@ -143,8 +139,9 @@ struct plan {
     struct step *steps;
     int step_count, step_capacity;
     int forward_steps; /* the first so many are the forward pass */
-    struct bucket *buckets;
+    struct plan_bucket *buckets; /* room for one per parameter */
     int bucket_count;
+    float *gradients; /* the caller's; NULL: those of params */
     struct sparse_list *sparse;
     int sparse_count, sparse_capacity;
     struct weight_copy *copies;
@@ -167,6 +164,7 @@ struct plan {
     float loss_scale;
     uint64_t random_seed, random_step;
     float *bound_weights; /* where params' slabs were when steps were bound */
+    const float *bound_gradients;
     const atomic_int *stop; /* NULL: nothing stops it */
     bool profiling;         /* take the time of each step */
     int profiled_runs;

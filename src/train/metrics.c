@@ -74,6 +74,18 @@ void metrics_add(struct metrics *metrics, const struct tensor *logits, const str
     metrics->judged += rows;
 }
 
+void metrics_sum(struct metrics *to, const struct metrics *from)
+{
+    to->examples += from->examples;
+    to->loss_sum += from->loss_sum;
+    to->judged += from->judged;
+    to->correct += from->correct;
+    to->correct_top_5 += from->correct_top_5;
+    to->binary += from->binary;
+    to->positives += from->positives;
+    to->log_loss_sum += from->log_loss_sum;
+}
+
 static double per(double sum, int64_t count)
 {
     return count ? sum / (double)count : NAN;

@@ -25,6 +25,8 @@ struct metrics {
  * A single logit is right when its sign agrees with a label of 0 or 1. */
 void metrics_add(struct metrics *metrics, const struct tensor *logits, const struct tensor *labels,
                  const struct tensor *losses, int rows);
+/* to += from, which has no scores. */
+void metrics_sum(struct metrics *to, const struct metrics *from);
 /* NaN when there was nothing to average. */
 double metrics_loss(const struct metrics *metrics);
 double metrics_accuracy(const struct metrics *metrics);

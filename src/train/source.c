@@ -29,7 +29,11 @@ static int open_loader(struct source *source, const struct source_options *optio
 {
     struct loader_options loader = {
         .batch = options->batch,
-        .shards = 1,
+        .shard = options->shards ? options->shard : 0,
+        .shards = options->shards ? options->shards : 1,
+        .shard_count = options->shard_count,
+        .held = options->held,
+        .whole_batches = options->split == SPLIT_EVALUATE,
         .threads = options->threads >= 0 ? options->threads : threads_wanted(source->kind),
         .prefetch_bytes = options->prefetch_bytes,
         .skip_bad = options->skip_bad,

@@ -12,6 +12,8 @@ struct params;
 struct source_options {
     enum dataset_split split; /* training: shuffled, without end; evaluation: one pass in order */
     int batch, classes;
+    /* As in struct loader_options; evaluation deals whole batches. shards 0: alone. */
+    int shard, shards, shard_count, held;
     uint64_t seed;
     int64_t examples; /* how many to draw, or at most to read; 0: the kind's own number */
     int threads;      /* that read ahead; -1: as many as the kind needs */

@@ -8,25 +8,32 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/stop.h"
-#include "comm/comm.h"
+#include "exec/params.h"
 #include "exec/sparse.h"
 #include "graph/graph.h"
 #include "store/saver.h"
+#include "train/bucket_tuner.h"
+#include "train/compute.h"
 #include "train/evaluation.h"
-#include "train/feed.h"
+#include "train/exchange.h"
 
 struct run {
     const struct trainer_inputs *inputs;
     train_observer *observer;
     void *context;
-    struct feed feed;
     struct evaluation evaluation;
     struct arena *arena;
-    struct comm_request *requests; /* one per bucket, when there are peers */
-    int request_count;
+    struct compute *compute;
+    struct exchange *exchange; /* NULL: one rank with one piece */
+    struct bucket_tuner tuner;
+    struct plan **plans;
+    int plan_count;
+    int ranks, pieces;           /* of the group; of all ranks in a step */
+    struct rank_status *statuses; /* [ranks] of this step */
+    double last_step_seconds;
+    int stop_agreed;          /* a signal that came to one of the ranks */
     struct sparse_rows *rows; /* the tables' gradients of this step */
     int row_lists;
-    struct error reduce_error; /* the first of this step, from the bucket hook */
     int64_t step;              /* finished ones */
     int64_t steps_per_epoch;
     int64_t examples;
@@ -105,35 +112,15 @@ static int evaluate(struct run *run, struct error *err)
 
 /* --- one step ------------------------------------------------------------------------------- */
 
-static void reduce_bucket(void *context, int bucket, float *first, size_t count)
-{
-    struct run *run = context;
-    (void)bucket;
-    if (run->reduce_error.code)
-        return;
-    if (comm_reduce_start(run->inputs->comm, first, count, &run->requests[run->request_count],
-                          &run->reduce_error) == 0)
-        run->request_count++;
-}
-
-/* Waits for the buckets in the order they were started. */
-static int finish_reduce(struct run *run, struct error *err)
-{
-    for (int i = 0; i < run->request_count && !run->reduce_error.code; i++)
-        comm_wait(run->inputs->comm, run->requests[i], &run->reduce_error);
-    run->request_count = 0;
-    if (!run->reduce_error.code)
-        return 0;
-    return error_set(err, run->reduce_error.code, "step %" PRId64 ": %s", run->step + 1,
-                     run->reduce_error.message);
-}
-
-/* The tables' gradients are lists in the plan; the updater reads them there. */
+/* The tables' gradients are lists in the plan, or sums over pieces; the updater reads them there. */
 static void hand_rows_over(struct run *run)
 {
-    for (int i = 0; i < run->row_lists; i++)
+    const struct sparse_rows *lists = run->rows;
+    for (int i = 0; i < run->row_lists && !run->exchange; i++)
         plan_sparse(run->inputs->plan, i, &run->rows[i]);
-    updater_give_rows(run->inputs->updater, run->rows, run->row_lists);
+    if (run->exchange)
+        lists = exchange_rows(run->exchange);
+    updater_give_rows(run->inputs->updater, lists, run->row_lists);
 }
 
 /* The first example of the batch whose label is no class of the logits, or -1. */
@@ -154,13 +141,14 @@ static int64_t wrong_label(const struct feed *feed)
 static int not_finite(struct run *run, double loss, struct error *err)
 {
     int64_t at = run->step + 1;
-    const char *node = plan_find_nonfinite(run->inputs->plan, run->feed.inputs);
+    const struct feed *feed = NULL;
+    const char *node = compute_find_nonfinite(run->compute, &feed);
     if (!node)
         return error_set(err, ERROR_NUMERIC,
                          "step %" PRId64 ": a gradient is not finite (loss "
                          "%g); a lower --lr or more --warmup-epochs may help",
                          at, loss);
-    int64_t wrong = wrong_label(&run->feed);
+    int64_t wrong = wrong_label(feed);
     if (wrong >= 0)
         return error_set(err, ERROR_FORMAT,
                          "step %" PRId64 ": example %" PRId64 " of the batch has a label that is "
@@ -190,78 +178,196 @@ static int check_finite(struct run *run, double loss, struct error *err)
     return not_finite(run, loss, err);
 }
 
-/* Nothing was changed yet. Ranks must agree on it first, so with peers the step is finished. */
-static bool abandon(struct run *run, int peers)
+/* A rank of several must not leave alone; what a signal wants is agreed on at the end of a step. */
+static bool stops(const struct run *run)
 {
-    run->abandoned = peers == 1 && stop_wanted(run->inputs->stop_signal);
-    return run->abandoned;
+    return run->ranks > 1 ? run->stop_agreed : stop_wanted(run->inputs->stop_signal);
 }
 
-/* The signal that ends the run ends what waits for data, too. */
-static int next_batch(struct run *run, struct error *err)
+static void tell(const struct run *run, const char *doing)
+{
+    if (run->ranks > 1)
+        comm_tell(run->inputs->ranks.comm, run->step + 1, doing);
+}
+
+/* Forward and backward. Alone, the signal that ends the run ends what waits for data, too. */
+static int compute_gradients(struct run *run, struct compute_result *result, struct error *err)
 {
     struct error failure = {0};
-    if (feed_next(&run->feed, &failure) == 0)
+    float examples = (float)plan_batch(run->inputs->plan) * (float)run->pieces;
+    compute_bucket_fn *on_bucket = run->ranks > 1 ? exchange_bucket : NULL;
+    int status = compute_run(run->compute, run->step, 1.0F / examples, on_bucket, run->exchange,
+                             result, &failure);
+    run->abandoned = run->ranks == 1 && stop_wanted(run->inputs->stop_signal) &&
+                     (status == 0 || failure.code == ERROR_CANCELLED);
+    return status == 0 || run->abandoned ? 0
+                                         : error_set(err, failure.code, "%s", failure.message);
+}
+
+static struct rank_status own_status(const struct run *run, const struct compute_result *result,
+                                     double reduce_seconds, bool failed)
+{
+    const struct metrics *metrics = &result->metrics;
+    return (struct rank_status){
+        .examples = metrics->examples,
+        .judged = metrics->judged,
+        .correct = metrics->correct,
+        .correct_top_5 = metrics->correct_top_5,
+        .binary = metrics->binary,
+        .positives = metrics->positives,
+        .loss_sum = metrics->loss_sum,
+        .log_loss_sum = metrics->log_loss_sum,
+        .input_seconds = result->input_seconds,
+        .forward_seconds = result->forward_seconds,
+        .backward_seconds = result->backward_seconds,
+        .reduce_seconds = reduce_seconds,
+        .hidden_seconds = exchange_hidden_seconds(run->exchange),
+        .step_seconds = run->last_step_seconds,
+        .stop = run->inputs->stop_signal ? atomic_load(run->inputs->stop_signal) : 0,
+        .failed = failed,
+    };
+}
+
+static void sum_statuses(struct run *run, struct metrics *sum)
+{
+    *sum = (struct metrics){0};
+    for (int r = 0; r < run->ranks; r++) {
+        const struct rank_status *status = &run->statuses[r];
+        struct metrics part = {.examples = status->examples,
+                               .judged = status->judged,
+                               .correct = status->correct,
+                               .correct_top_5 = status->correct_top_5,
+                               .binary = status->binary,
+                               .positives = status->positives,
+                               .loss_sum = status->loss_sum,
+                               .log_loss_sum = status->log_loss_sum};
+        metrics_sum(sum, &part);
+        if (!run->stop_agreed)
+            run->stop_agreed = status->stop;
+    }
+}
+
+static bool any_failed(const struct run *run)
+{
+    for (int r = 0; r < run->ranks; r++)
+        if (run->statuses[r].failed)
+            return true;
+    return false;
+}
+
+/* The sums over all ranks. `own` says why this one has nothing to give, if it failed: the others
+ * learn it, and all fail alike. */
+static int exchange_all(struct run *run, struct compute_result *result, struct error *own,
+                        struct error *err)
+{
+    double start = clock_seconds();
+    if (run->ranks > 1 && own->code)
+        compute_nothing(run->compute, exchange_bucket, run->exchange);
+    tell(run, "waiting for gradients of others");
+    if (exchange_finish(run->exchange, err) < 0)
+        return -1;
+    if (run->ranks == 1)
+        return own->code ? error_set(err, own->code, "%s", own->message) : 0;
+    struct rank_status status = own_status(run, result, clock_seconds() - start, own->code);
+    if (exchange_status(run->exchange, &status, run->statuses, err) < 0)
+        return -1;
+    if (any_failed(run))
+        return exchange_failure(run->exchange, run->statuses, own, err);
+    sum_statuses(run, &result->metrics);
+    return 0;
+}
+
+/* The rank whose own work took longest. */
+static int slowest(const struct run *run)
+{
+    int found = -1;
+    double most = 0;
+    for (int r = 0; run->ranks > 1 && r < run->ranks; r++) {
+        const struct rank_status *status = &run->statuses[r];
+        double own = status->input_seconds + status->forward_seconds + status->backward_seconds;
+        if (own > most) {
+            most = own;
+            found = r;
+        }
+    }
+    return found;
+}
+
+static void use_buckets(struct run *run, size_t bytes)
+{
+    for (int i = 0; i < run->plan_count; i++)
+        plan_set_buckets(run->plans[i], bytes);
+}
+
+/* Rank 0 looks at its clock, and all do as it says. */
+static int tune_buckets(struct run *run, struct error *err)
+{
+    if (!run->tuner.tuning)
         return 0;
-    run->abandoned = failure.code == ERROR_CANCELLED && stop_wanted(run->inputs->stop_signal);
-    return run->abandoned ? 0
-                          : error_set(err, failure.code, "step %" PRId64 ": %s", run->step + 1,
-                                      failure.message);
+    bucket_tuner_note(&run->tuner, run->last_step_seconds);
+    if (comm_broadcast(run->inputs->ranks.comm, &run->tuner.size, sizeof run->tuner.size, 0, err) <
+        0)
+        return -1;
+    use_buckets(run, run->tuner.size);
+    return 0;
 }
 
 static int step(struct run *run, struct error *err)
 {
     const struct trainer_inputs *inputs = run->inputs;
-    struct feed *feed = &run->feed;
-    struct metrics metrics = {0};
-    int peers = inputs->comm ? comm_size(inputs->comm) : 1;
+    struct compute_result result;
+    struct error own = {0};
     bool saving = inputs->saving.saver && saver_busy(inputs->saving.saver);
+    size_t bucket_bytes = bucket_tuner_size(&run->tuner);
 
-    double start = clock_seconds();
-    if (next_batch(run, err) < 0)
-        return -1;
+    tell(run, "reading and computing");
+    int status = compute_gradients(run, &result, &own);
     if (run->abandoned)
         return 0;
-    double fed = clock_seconds();
-    plan_set_random(inputs->plan, inputs->seed, (uint64_t)run->step);
-    feed_forward(feed);
-    if (abandon(run, peers))
-        return 0;
-    feed_count(feed, &metrics);
-    double forwarded = clock_seconds();
-    plan_backward(inputs->plan, 1.0F / ((float)plan_batch(inputs->plan) * (float)peers),
-                  peers > 1 ? reduce_bucket : NULL, run);
-    double backwarded = clock_seconds();
-    if (abandon(run, peers))
-        return 0;
-    if (finish_reduce(run, err) < 0)
-        return -1;
+    double start = result.started, computed = clock_seconds();
+    if (run->exchange)
+        status = exchange_all(run, &result, &own, err);
+    else if (status < 0)
+        error_set(err, own.code, "%s", own.message);
+    if (status < 0)
+        return error_wrap(err, "step %" PRId64, run->step + 1);
     hand_rows_over(run);
     double reduced = clock_seconds();
-    if (check_finite(run, metrics_loss(&metrics), err) < 0)
+    if (check_finite(run, metrics_loss(&result.metrics), err) < 0)
         return -1;
+    tell(run, "updating");
     float rate = schedule_rate(inputs->schedule, run->step);
     updater_step(inputs->updater, rate, run->step + 1);
-    plan_commit_statistics(inputs->plan);
+    if (run->exchange)
+        exchange_commit_statistics(run->exchange);
+    else
+        plan_commit_statistics(inputs->plan);
     double end = clock_seconds();
 
     run->step++;
-    run->examples += (int64_t)feed->rows * peers;
+    run->last_step_seconds = end - start;
+    run->examples += result.metrics.examples;
     struct train_event event = make_event(run, TRAIN_STEP);
-    set_metrics(&event, &metrics);
+    set_metrics(&event, &result.metrics);
     event.rate = rate;
     event.started = start;
     event.step_seconds = end - start;
-    event.input_seconds = fed - start;
-    event.forward_seconds = forwarded - fed;
-    event.backward_seconds = backwarded - forwarded;
-    event.reduce_seconds = reduced - backwarded;
+    event.input_seconds = result.input_seconds;
+    event.forward_seconds = result.forward_seconds;
+    event.backward_seconds = computed - start - result.input_seconds - result.forward_seconds;
+    event.reduce_seconds = reduced - computed;
+    event.hidden_seconds = run->exchange ? exchange_hidden_seconds(run->exchange) : 0;
     event.update_seconds = end - reduced;
+    event.ranks = run->ranks > 1 ? run->statuses : NULL;
+    event.rank_count = run->ranks;
+    event.slowest = slowest(run);
+    event.bucket_bytes = bucket_bytes;
     event.saving = saving;
     event.saving_seconds = run->saving_seconds;
     run->saving_seconds = 0;
+    tell(run, "saving or evaluating");
     emit(run, &event);
-    return 0;
+    return tune_buckets(run, err);
 }
 
 /* --- saving --------------------------------------------------------------------------------- */
@@ -385,41 +491,87 @@ static int save_last(struct run *run, int64_t goal, bool finished, struct error 
 static int check_agreement(const struct trainer_inputs *inputs, struct error *err)
 {
     bool same;
-    if (!inputs->comm)
+    struct comm *comm = inputs->ranks.comm;
+    if (!comm || inputs->ranks.plain)
         return 0;
-    if (comm_size(inputs->comm) > 1 && plan_sparse_count(inputs->plan) > 0)
-        return error_set(err, ERROR_USAGE,
-                         "a network with embeddings cannot be trained on several ranks yet: their "
-                         "rows are not exchanged");
-    if (comm_agree(inputs->comm, plan_fingerprint(inputs->plan), &same, err) < 0)
+    if (comm_agree(comm, plan_fingerprint(inputs->plan), &same, err) < 0)
         return -1;
     if (!same)
         return error_set(err, ERROR_PEER,
                          "rank %d of %d lays its gradients out differently: all "
                          "ranks need the same model, batch size, threads and kind of processor",
-                         comm_rank(inputs->comm), comm_size(inputs->comm));
+                         comm_rank(comm), comm_size(comm));
     return 0;
+}
+
+static int list_plans(struct run *run, struct error *err)
+{
+    const struct trainer_inputs *inputs = run->inputs;
+    run->plan_count = 1 + inputs->more_plan_count;
+    run->plans = ARENA_ARRAY(run->arena, struct plan *, run->plan_count);
+    run->statuses = ARENA_ARRAY(run->arena, struct rank_status, run->ranks);
+    run->row_lists = plan_sparse_count(inputs->plan);
+    run->rows = ARENA_ARRAY(run->arena, struct sparse_rows, run->row_lists + 1);
+    if (!run->plans || !run->statuses || !run->rows)
+        return error_set(err, ERROR_MEMORY, "no memory for the training loop");
+    run->plans[0] = inputs->plan;
+    for (int i = 0; i < inputs->more_plan_count; i++)
+        run->plans[i + 1] = inputs->more_plans[i];
+    return 0;
+}
+
+/* Pieces are added in one tree over all ranks, or in one of each rank's own. */
+static int make_compute(struct run *run, struct error *err)
+{
+    const struct trainer_inputs *inputs = run->inputs;
+    const struct trainer_ranks *ranks = &inputs->ranks;
+    int rank = ranks->comm ? comm_rank(ranks->comm) : 0, own = ranks->pieces ? ranks->pieces : 1;
+    struct tree_node held = {0, own};
+    if (ranks->shards)
+        held = tree_held(ranks->shards, run->ranks, rank);
+    run->pieces = ranks->shards ? ranks->shards : own * run->ranks;
+    bool alone = run->pieces == 1;
+    struct compute_options options = {
+        .graph = inputs->graph,
+        .params = inputs->params,
+        .plans = run->plans,
+        .plan_count = run->plan_count,
+        .data = inputs->train,
+        .shards = ranks->shards ? ranks->shards : own,
+        .held = held,
+        .pieces = run->pieces,
+        .first = ranks->shards ? held.first : (int64_t)rank * own,
+        .seed = inputs->seed,
+        .alone = alone,
+        .stop = run->ranks == 1 ? inputs->stop_signal : NULL,
+    };
+    if (compute_create(&options, &run->compute, err) < 0)
+        return -1;
+    if (alone)
+        return 0;
+    struct exchange_options exchange = {.comm = ranks->comm,
+                                        .params = inputs->params,
+                                        .compute = run->compute,
+                                        .shards = ranks->shards,
+                                        .pieces = run->pieces,
+                                        .wire = ranks->wire,
+                                        .plain = ranks->plain};
+    return exchange_create(&exchange, &run->exchange, err);
 }
 
 static int prepare(struct run *run, struct error *err)
 {
     const struct trainer_inputs *inputs = run->inputs;
-    if (feed_init(&run->feed, inputs->graph, inputs->plan, &inputs->train, err) < 0 ||
-        check_agreement(inputs, err) < 0)
+    if (list_plans(run, err) < 0 || make_compute(run, err) < 0 || check_agreement(inputs, err) < 0)
         return -1;
+    bucket_tuner_init(&run->tuner, inputs->ranks.bucket_bytes,
+                      inputs->ranks.tune_buckets && run->ranks > 1);
+    use_buckets(run, bucket_tuner_size(&run->tuner));
     /* Data that does not fit is refused now, not after the training. */
     if (inputs->validation.loader &&
         evaluation_init(&run->evaluation, inputs->graph, inputs->evaluation_plan,
-                        &inputs->validation, err) < 0)
+                        &inputs->validation, run->ranks > 1 ? inputs->ranks.comm : NULL, err) < 0)
         return error_wrap(err, "evaluation data");
-    run->requests =
-        ARENA_ARRAY(run->arena, struct comm_request, plan_bucket_count(inputs->plan) + 1);
-    run->row_lists = plan_sparse_count(inputs->plan);
-    run->rows = ARENA_ARRAY(run->arena, struct sparse_rows, run->row_lists + 1);
-    if (!run->requests || !run->rows)
-        return error_set(err, ERROR_MEMORY, "no memory for the training loop");
-    if (!inputs->comm || comm_size(inputs->comm) == 1)
-        plan_set_stop(inputs->plan, inputs->stop_signal);
     run->steps_per_epoch = loader_steps_per_epoch(inputs->train.loader);
     if (run->steps_per_epoch)
         loader_seek(inputs->train.loader,
@@ -448,8 +600,7 @@ static bool evaluation_missing(const struct run *run)
 static int run_steps(struct run *run, struct error *err)
 {
     const struct trainer_inputs *inputs = run->inputs;
-    while (run->step < inputs->total_steps && !stop_wanted(inputs->stop_signal) &&
-           !accurate_enough(run)) {
+    while (run->step < inputs->total_steps && !stops(run) && !accurate_enough(run)) {
         if (step(run, err) < 0)
             return -1;
         if (run->abandoned)
@@ -460,9 +611,16 @@ static int run_steps(struct run *run, struct error *err)
         save_if_due(run);
         run->saving_seconds = clock_seconds() - before;
     }
-    if (evaluation_missing(run) && !stop_wanted(inputs->stop_signal) && evaluate(run, err) < 0)
+    if (evaluation_missing(run) && !stops(run) && evaluate(run, err) < 0)
         return -1;
     return 0;
+}
+
+/* What failed in the middle of the training, but for the group itself, failed on all ranks. */
+static void share_failure(const struct run *run, struct error *err)
+{
+    if (run->ranks > 1 && err && err->code != ERROR_PEER && comm_rank(run->inputs->ranks.comm) > 0)
+        err->code = ERROR_TOLD;
 }
 
 /* A step that failed, for its numbers or for its data, changed nothing, so the one before it is worth
@@ -473,6 +631,7 @@ static int run_and_save(struct run *run, struct error *err)
     struct train_event started = make_event(run, TRAIN_STARTED);
     emit(run, &started);
     if (run_steps(run, err) < 0) {
+        share_failure(run, err);
         if (save_last(run, run->inputs->total_steps, false, &saving) < 0)
             log_line(LOG_WARNING, "%s", saving.message);
         return -1;
@@ -482,6 +641,9 @@ static int run_and_save(struct run *run, struct error *err)
     if (save_last(run, goal, finished, err) < 0)
         return -1;
     struct train_event last = make_event(run, TRAIN_FINISHED);
+    last.stop_signal = run->stop_agreed;
+    if (run->ranks == 1 && run->inputs->stop_signal)
+        last.stop_signal = atomic_load(run->inputs->stop_signal);
     emit(run, &last);
     return 0;
 }
@@ -493,6 +655,7 @@ int trainer_run(const struct trainer_inputs *inputs, train_observer *observer, v
                       .observer = observer,
                       .context = context,
                       .arena = arena_create(),
+                      .ranks = inputs->ranks.comm ? comm_size(inputs->ranks.comm) : 1,
                       .step = inputs->first_step,
                       .evaluated_at = -1,
                       .saved_at = inputs->first_step,
@@ -502,7 +665,9 @@ int trainer_run(const struct trainer_inputs *inputs, train_observer *observer, v
     int status = prepare(&run, err);
     if (status == 0)
         status = run_and_save(&run, err);
-    plan_set_stop(inputs->plan, NULL);
+    use_buckets(&run, 0);
+    exchange_destroy(run.exchange);
+    compute_destroy(run.compute);
     evaluation_release(&run.evaluation);
     arena_destroy(run.arena);
     return status;

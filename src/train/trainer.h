@@ -7,13 +7,15 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "comm/comm.h"
 #include "data/loader.h"
 #include "exec/plan.h"
 #include "train/metrics.h"
 #include "train/optimizer.h"
 #include "train/schedule.h"
 
-struct comm;
+struct params;
+struct rank_status;
 struct saver;
 
 enum train_event_kind {
@@ -37,7 +39,15 @@ struct train_event {
     double
         step_seconds; /* at TRAIN_EVALUATED: of the whole evaluation; at TRAIN_SAVED: of saving */
     const char *path; /* at TRAIN_SAVED: of the checkpoint, whose step is `step`; else NULL */
+    /* At TRAIN_STEP. reduce: waited for sums over the ranks after the own gradients were there;
+     * hidden: what of the sums ran beside the computation. */
     double input_seconds, forward_seconds, backward_seconds, reduce_seconds, update_seconds;
+    double hidden_seconds;
+    const struct rank_status *ranks; /* at TRAIN_STEP, with other ranks: all of them; else NULL */
+    int rank_count;
+    int slowest; /* rank whose gradients came last; -1: none */
+    size_t bucket_bytes; /* of this step; 0: one bucket */
+    int stop_signal;     /* at TRAIN_FINISHED: what ended the run early, on any rank; else 0 */
     bool saving;           /* at TRAIN_STEP: a checkpoint was being written when it began */
     double saving_seconds; /* at TRAIN_STEP: that the training waited for checkpoints before it */
 };
@@ -59,16 +69,32 @@ struct trainer_saving {
     double every_seconds; /* 0: not by time */
 };
 
+/* How a step is cut into pieces, and how ranks add them up. All zero: one rank, one piece. */
+struct trainer_ranks {
+    struct comm *comm; /* NULL: alone */
+    int pieces;        /* batches of this rank in a step; 0: 1 */
+    /* Pieces of all ranks, which are added in one order whatever the number of ranks; 0: any order,
+     * and all ranks have as many pieces. */
+    int shards;
+    enum comm_wire wire;
+    size_t bucket_bytes; /* 0: one bucket */
+    bool tune_buckets;   /* rank 0 tries sizes in the first steps and keeps the fastest */
+    bool plain;          /* the ranks' processors differ: see struct exchange_options */
+};
+
 struct trainer_inputs { /* all borrowed for the length of the run */
     const struct graph *graph;
+    struct params *params;
     struct plan *plan; /* PLAN_TRAIN, of the train loader's batch */
+    struct plan *const *more_plans; /* like it: so many more pieces are computed side by side */
+    int more_plan_count;
     struct trainer_data train;
     struct plan *evaluation_plan; /* PLAN_EVALUATE, of the validation loader's batch */
     struct trainer_data validation;
     struct updater *updater;
     const struct schedule *schedule;
-    struct comm *comm; /* NULL: alone */
-    uint64_t seed;     /* of dropout */
+    struct trainer_ranks ranks;
+    uint64_t seed; /* of dropout */
     int64_t first_step, total_steps;
     int64_t evaluate_every; /* 0: only at the end, if there is validation data */
     double stop_accuracy;   /* the run ends when an evaluation reaches it; 0: never */
@@ -77,7 +103,8 @@ struct trainer_inputs { /* all borrowed for the length of the run */
 };
 
 /* Runs until total_steps, a failure, or *stop_signal, which abandons the step in flight: it returns
- * 0 with everything as the last whole step left it. A loss or gradient that is not finite is
+ * 0 with everything as the last whole step left it. With other ranks the step is finished, and all
+ * stop after the same one; what fails on one fails on all, after the same step. A loss or gradient that is not finite is
  * ERROR_NUMERIC, naming step and op, with the weights and statistics of the last good step kept; that
  * one is saved whatever the failure was. A checkpoint that cannot be saved on the way is a warning;
  * the last one, an error; weights that are not finite are never saved. Data that does not fit the

@@ -16,8 +16,9 @@ TEST(comm, a_group_of_one_sums_to_what_it_has)
     struct comm_request request;
     ASSERT_INT(comm_rank(comm), ==, 0);
     ASSERT_INT(comm_size(comm), ==, 1);
-    ASSERT_INT(comm_reduce_start(comm, values, 3, &request, NULL), ==, 0);
-    ASSERT_INT(comm_wait(comm, request, NULL), ==, 0);
+    struct comm_reduction reduction = {.values = values, .count = 3};
+    ASSERT_INT(comm_reduce_start(comm, &reduction, &request, NULL), ==, 0);
+    ASSERT_INT(comm_wait(comm, &request, NULL), ==, 0);
     ASSERT_TRUE(values[0] == 1 && values[1] == 2 && values[2] == 3);
     bool same = false;
     ASSERT_INT(comm_agree(comm, 7, &same, NULL), ==, 0);
@@ -60,7 +61,8 @@ TEST(comm, nothing_works_after_the_group_is_over)
     ASSERT_FALSE(comm_is_over(comm));
     comm_end(comm);
     ASSERT_TRUE(comm_is_over(comm));
-    ASSERT_INT(comm_reduce_start(comm, &value, 1, &request, &err), ==, -1);
+    struct comm_reduction reduction = {.values = &value, .count = 1};
+    ASSERT_INT(comm_reduce_start(comm, &reduction, &request, &err), ==, -1);
     ASSERT_INT(err.code, ==, ERROR_PEER);
     comm_close(comm);
     comm_close(NULL);

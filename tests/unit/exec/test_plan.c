@@ -417,7 +417,7 @@ TEST(plan, has_the_fingerprint_of_its_equals_only)
     for (int i = 0; i < SMALL_MODELS; i++) {
         uint64_t one = fingerprint(small_models[i], train);
         ASSERT_TRUE(one == fingerprint(small_models[i], train));
-        ASSERT_TRUE(one != fingerprint(small_models[i], other_buckets));
+        ASSERT_TRUE(one == fingerprint(small_models[i], other_buckets)); /* the same numbers */
         ASSERT_TRUE(one != fingerprint(small_models[(i + 1) % SMALL_MODELS], train));
     }
     ASSERT_TRUE(fingerprint("model mnist_custom classes=10", train) !=

@@ -134,6 +134,7 @@ static void open_bench(struct bench *bench, struct setup setup)
     bench->schedule = (struct schedule){.base_rate = 0.05F};
     bench->inputs =
         (struct trainer_inputs){.graph = bench->graph,
+                                .params = bench->params,
                                 .plan = bench->plan,
                                 .evaluation_plan = bench->evaluation_plan,
                                 .train = make_loader(&bench->data, batch, false),
@@ -294,14 +295,14 @@ TEST(trainer, a_group_of_one_computes_what_no_group_does)
     size_t bytes;
     open_bench(&alone, (struct setup){0});
     open_bench(&group, (struct setup){0});
-    ASSERT_OK(comm_open(&group.inputs.comm, &err), err);
+    ASSERT_OK(comm_open(&group.inputs.ranks.comm, &err), err);
     run(&alone, &seen);
     run(&group, &seen);
     float *expected = state_of(&alone, &bytes), *actual = state_of(&group, &bytes);
     ASSERT_BYTES(actual, expected, bytes);
     memory_free(expected);
     memory_free(actual);
-    comm_close(group.inputs.comm);
+    comm_close(group.inputs.ranks.comm);
     close_bench(&alone);
     close_bench(&group);
 }
@@ -459,7 +460,7 @@ TEST(trainer, gives_up_an_evaluation_when_a_signal_comes)
     open_bench(&bench, (struct setup){0});
     ASSERT_FAILS(trainer_evaluate(bench.graph, bench.evaluation_plan, &bench.inputs.validation,
                                   &stop, &metrics, &err),
-                 err, ERROR_CANCELLED, "0 examples");
+                 err, ERROR_CANCELLED, "0 batches");
     ASSERT_INT(metrics.examples, ==, -1);
     close_bench(&bench);
 }
