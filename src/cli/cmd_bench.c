@@ -20,6 +20,7 @@
 struct bench_settings {
     struct session_settings common;
     struct rule_settings rule;
+    struct ranks_settings ranks;
     int64_t batches, warmup_batches, display_every;
     bool forward_only, explain;
     struct tracing_settings trace;
@@ -48,6 +49,8 @@ static const struct option options[] = {
     SESSION_SMOOTHING_OPTION(bench_settings),
     OPTION_SECTION("Optimizer"),
     RULE_OPTIONS(bench_settings),
+    OPTION_SECTION("Ranks"),
+    RANKS_OPTIONS(bench_settings),
     OPTION_SECTION("Running"),
     SESSION_RUN_OPTIONS(bench_settings),
     OPTION_SECTION("Results"),
@@ -58,11 +61,14 @@ static const struct option options[] = {
     TRACING_OPTIONS(bench_settings, trace),
     REFUSED_IN_BENCH,
     REFUSED_EVERYWHERE,
-    REFUSED_FP16,
     OPTION_END};
 
 struct job {
     const struct bench_settings *settings;
+    const struct options *options;
+    struct ranks ranks;
+    bool leaves; /* without the other ranks, which have not failed */
+    int stop_signal;
     struct session session;
     struct session_data data;
     struct rule rule;
@@ -82,8 +88,10 @@ static void release(struct job *job)
     strbuf_release(&job->text);
     report_release(&job->report);
     updater_destroy(job->updater);
+    ranks_destroy_plans(&job->ranks);
     plan_destroy(job->plan);
     params_destroy(job->params);
+    ranks_close(&job->ranks, job->leaves);
     session_close_data(&job->data);
     session_close(&job->session);
 }
@@ -105,7 +113,7 @@ static int make_plan(struct job *job, struct error *err)
     bool forward = settings->forward_only;
     struct plan_options plan = {.mode = forward ? PLAN_EVALUATE : PLAN_TRAIN,
                                 .batch = settings->common.batch,
-                                .threads = job->session.threads,
+                                .threads = job->ranks.threads,
                                 .profile = settings->explain};
     if (params_create(job->session.graph,
                       forward ? 0 : updater_slots_needed(job->rule.groups, job->rule.group_count),
@@ -120,7 +128,10 @@ static int make_plan(struct job *job, struct error *err)
                        &job->updater, err) < 0)
         return -1;
     updater_initialize_slots(job->updater);
-    return 0;
+    if (ranks_make_plans(&job->ranks, &job->session, job->params, &plan, err) < 0)
+        return -1;
+    return ranks_compare(&job->ranks, job->options, &job->session, job->plan,
+                         loader_steps_per_epoch(job->data.source.trainer.loader), err);
 }
 
 static int make_trace(struct job *job, struct error *err)
@@ -135,12 +146,33 @@ static int make_trace(struct job *job, struct error *err)
     return tracing_create(&settings->trace, &run, &job->tracing, err);
 }
 
+/* Only the first of several ranks prints. */
+static int meet(struct job *job, struct bench_settings *settings, struct error *err)
+{
+    if (ranks_open(&job->ranks, &settings->ranks, &job->session.deal, err) < 0)
+        return -1;
+    if (job->ranks.rank > 0) {
+        job->out = NULL;
+        settings->common.json = NULL;
+        settings->explain = false;
+    }
+    return 0;
+}
+
+static int batch_of_all(const struct job *job)
+{
+    return (int)job->ranks.global_batch;
+}
+
 static int prepare(struct job *job, struct options *parsed, struct bench_settings *settings,
                    struct error *err)
 {
-    if (ranks_refuse_several(err) < 0 ||
+    if ((settings->forward_only && ranks_refuse_several(err) < 0) ||
+        meet(job, settings, err) < 0 ||
         session_open(&job->session, parsed, SESSION_PART_OF_RECIPE, &settings->common, err) < 0 ||
-        rule_resolve_groups(parsed, &settings->rule, job->session.recipe, settings->common.batch,
+        ranks_divide(&job->ranks, parsed, &settings->ranks, &settings->common.batch, &job->session,
+                     err) < 0 ||
+        rule_resolve_groups(parsed, &settings->rule, job->session.recipe, job->ranks.global_batch,
                             &job->rule, err) < 0 ||
         session_build(&job->session, parsed, &settings->common, err) < 0 ||
         session_open_data(&job->session, &settings->common, settings->common.data, SPLIT_TRAIN,
@@ -160,8 +192,8 @@ static void print_header(struct job *job)
         .data = job->data.spec,
         .optimizer = rule_rest(&job->rule)->optimizer->name,
         .forward_only = settings->forward_only,
-        .batch = settings->common.batch,
-        .ranks = 1,
+        .batch = batch_of_all(job) / job->ranks.size,
+        .ranks = job->ranks.size,
         .batches = settings->batches,
         .epochs = per_epoch ? (double)settings->batches / (double)per_epoch : 0,
     };
@@ -191,10 +223,11 @@ static void observe(void *context, const struct train_event *event)
     if (event->kind == TRAIN_STEP && step > 0 &&
         (step == 1 || step % settings->display_every == 0)) {
         struct report_speed speed;
-        report_measure(&job->report, settings->common.batch, &speed);
-        bench_text_step(step, settings->common.batch, &speed, total_loss(job, event->loss),
+        report_measure(&job->report, batch_of_all(job), &speed);
+        bench_text_step(step, batch_of_all(job), &speed, total_loss(job, event->loss),
                         &job->text);
     }
+    job->stop_signal = event->stop_signal;
     print(job);
 }
 
@@ -204,6 +237,9 @@ static int train(struct job *job, const atomic_int *stop_signal, struct error *e
         .graph = job->session.graph,
         .params = job->params,
         .plan = job->plan,
+        .more_plans = job->ranks.more_plans,
+        .more_plan_count = job->ranks.lanes - 1,
+        .ranks = job->ranks.trainer,
         .train = job->data.source.trainer,
         .updater = job->updater,
         .schedule = &job->schedule,
@@ -211,7 +247,9 @@ static int train(struct job *job, const atomic_int *stop_signal, struct error *e
         .total_steps = job->settings->warmup_batches + job->settings->batches,
         .stop_signal = stop_signal,
     };
-    return trainer_run(&inputs, observe, job, err);
+    int status = trainer_run(&inputs, observe, job, err);
+    job->leaves = status < 0 && (err->code == ERROR_PEER || !job->report.steps);
+    return status;
 }
 
 static int forward(struct job *job, const atomic_int *stop_signal, struct error *err)
@@ -247,12 +285,13 @@ static int forward(struct job *job, const atomic_int *stop_signal, struct error 
 
 static int write_json(const struct job *job, const struct report_speed *speed, struct error *err)
 {
-    int batch = job->settings->common.batch;
+    int batch = batch_of_all(job);
     struct json *json = json_object_create();
     if (!json)
         return error_set(err, ERROR_MEMORY, "no memory for the JSON output");
     session_describe(&job->session, job->data.spec, job->plan, json);
     report_describe(&job->report, batch, json);
+    ranks_describe(&job->ranks, json);
     json_set_text(json, "mode", job->settings->forward_only ? "forward-only" : "training");
     json_set_text(json, "optimizer", rule_rest(&job->rule)->optimizer->name);
     json_set_integer(json, "warmup_steps", job->settings->warmup_batches);
@@ -269,7 +308,7 @@ static int write_json(const struct job *job, const struct report_speed *speed, s
 static int finish(struct job *job, struct error *err)
 {
     struct report_speed speed;
-    int batch = job->settings->common.batch;
+    int batch = batch_of_all(job);
     report_measure(&job->report, batch, &speed);
     if (speed.steps)
         bench_text_total(batch / speed.mean_step_seconds, &job->text);
@@ -281,12 +320,12 @@ static int finish(struct job *job, struct error *err)
     session_warn_of_bad(&job->data);
     if (job->settings->common.json && write_json(job, &speed, err) < 0)
         return -1;
-    return signals_status();
+    return job->stop_signal ? 128 + job->stop_signal : signals_status();
 }
 
 static int run(struct options *parsed, void *settings, struct error *err)
 {
-    struct job job = {.settings = settings};
+    struct job job = {.settings = settings, .options = parsed, .leaves = true};
     const char *json = job.settings->common.json;
     int status = -1;
     job.out = json && !strcmp(json, "-") ? NULL : stdout;
@@ -296,6 +335,7 @@ static int run(struct options *parsed, void *settings, struct error *err)
     print_header(&job);
     if (make_plan(&job, err) < 0 || make_trace(&job, err) < 0)
         goto out;
+    job.leaves = false;
     if ((job.updater ? train : forward)(&job, job.session.stop, err) == 0)
         status = finish(&job, err);
 out:

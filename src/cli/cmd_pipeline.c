@@ -96,7 +96,7 @@ static bool fits(const struct attempt *last, int64_t step)
 /* Reads what earlier processes did. Their last attempt is taken up again when it was cut short, to
  * its own goal, and when it had passed the gate: then an evaluation tells whether it still does.
  * Attempts that used up the limit are history: who asks again gets as many again. */
-static void pick_up(struct job *job)
+static void read_journal(struct job *job)
 {
     struct training *training = &job->training;
     struct attempts *attempts = &job->attempts;
@@ -114,6 +114,24 @@ static void pick_up(struct job *job)
         current(job)->verdict == ATTEMPT_RUNNING ? current(job)->goal : current(job)->last_step;
     current(job)->verdict = ATTEMPT_RUNNING;
     job->earlier--;
+}
+
+/* One rank reads, all know. */
+static int pick_up(struct job *job, struct error *err)
+{
+    struct training *training = &job->training;
+    struct comm *comm = training->ranks.trainer.comm;
+    if (training->ranks.rank == 0)
+        read_journal(job);
+    if (comm_broadcast(comm, &job->attempts, sizeof job->attempts, 0, err) < 0 ||
+        comm_broadcast(comm, &job->earlier, sizeof job->earlier, 0, err) < 0)
+        return -1;
+    return comm_broadcast(comm, &training->goal, sizeof training->goal, 0, err);
+}
+
+static int write_journal(const struct job *job, struct error *err)
+{
+    return job->training.ranks.rank > 0 ? 0 : attempts_save(job->journal, &job->attempts, err);
 }
 
 /* --- attempts ------------------------------------------------------------------------------- */
@@ -144,7 +162,7 @@ static int begin_attempt(struct job *job, struct error *err)
                                                              .goal = training->goal,
                                                              .accuracy = NAN};
     print_begin(job);
-    return attempts_save(job->journal, attempts, err);
+    return write_journal(job, err);
 }
 
 static enum attempt_verdict judge(const struct job *job)
@@ -181,7 +199,13 @@ static int end_attempt(struct job *job, struct error *err)
     if (attempt->verdict != ATTEMPT_RUNNING)
         gate_print(&job->gate, report, job->out);
     fflush(job->out);
-    return attempts_save(job->journal, &job->attempts, err);
+    return write_journal(job, err);
+}
+
+/* A signal that came to this rank alone is heeded by the next step of all. */
+static bool stopped(const struct training *training)
+{
+    return training->stop_signal || (training->ranks.size == 1 && signals_status());
 }
 
 static int try_until_met(struct job *job, struct error *err)
@@ -191,7 +215,7 @@ static int try_until_met(struct job *job, struct error *err)
         if (begin_attempt(job, err) < 0 || training_run(training, err) < 0 ||
             end_attempt(job, err) < 0)
             return error_wrap(err, "attempt %d", job->attempts.count);
-        if (gate_judge(&job->gate, &training->report) != GATE_MISSED || signals_status() ||
+        if (gate_judge(&job->gate, &training->report) != GATE_MISSED || stopped(training) ||
             job->attempts.count > job->settings->retry_limit)
             return 0;
         training->origin = training->step;
@@ -279,8 +303,8 @@ static int finish(struct job *job, struct error *err)
     session_warn_of_bad(&job->training.validation);
     if (job->settings->training.common.json && write_json(job, err) < 0)
         return -1;
-    if (!passed && signals_status())
-        return signals_status();
+    if (!passed && stopped(&job->training))
+        return job->training.stop_signal ? 128 + job->training.stop_signal : signals_status();
     return passed ? STATUS_DONE : STATUS_FAILED;
 }
 
@@ -295,7 +319,8 @@ static int run_job(struct job *job, struct options *parsed, struct pipeline_sett
     job->gate = gate_from(parsed, settings->training.target_accuracy);
     job->out = training_output(training);
     job->quiet = settings->training.watch.quiet && job->out == stderr;
-    pick_up(job);
+    if (pick_up(job, err) < 0)
+        return -1;
     return try_until_met(job, err) < 0 ? -1 : finish(job, err);
 }
 

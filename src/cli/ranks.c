@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 
+#include "base/arena.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -68,7 +69,8 @@ int ranks_refuse_several(struct error *err)
 
 /* --- meeting ---------------------------------------------------------------------------------- */
 
-int ranks_open(struct ranks *ranks, const struct ranks_settings *settings, struct error *err)
+int ranks_open(struct ranks *ranks, const struct ranks_settings *settings,
+               struct session_deal *deal, struct error *err)
 {
     *ranks = (struct ranks){.size = 1};
     if (number_in("OMPI_COMM_WORLD_SIZE") < 1 &&
@@ -78,6 +80,9 @@ int ranks_open(struct ranks *ranks, const struct ranks_settings *settings, struc
         return -1;
     ranks->rank = comm_rank(ranks->trainer.comm);
     ranks->size = comm_size(ranks->trainer.comm);
+    *deal = (struct session_deal){.rank = ranks->rank,
+                                  .ranks = ranks->size,
+                                  .crowd = comm_crowd(ranks->trainer.comm)};
     comm_watch_stalls(ranks->trainer.comm, settings->stall_warning, settings->stall_timeout);
     return 0;
 }
@@ -162,10 +167,10 @@ static int divide_batch(struct ranks *ranks, const struct ranks_settings *settin
 }
 
 int ranks_divide(struct ranks *ranks, const struct options *options,
-                 const struct ranks_settings *settings, int *batch, int threads,
+                 const struct ranks_settings *settings, int *batch, struct session *session,
                  struct error *err)
 {
-    int shards = settings->shards;
+    int shards = settings->shards, threads = session->threads;
     if (refuse_contradictions(ranks, options, settings, err) < 0 ||
         parse_bucket(ranks, settings->bucket, err) < 0 || parse_wire(ranks, settings, err) < 0)
         return -1;
@@ -187,7 +192,33 @@ int ranks_divide(struct ranks *ranks, const struct options *options,
         if (ranks->lanes < 1)
             ranks->lanes = 1;
     }
+    session->deal.pieces = ranks->pieces;
+    session->deal.first = ranks->first;
+    session->deal.count = ranks->count;
+    session->deal.held = ranks->lanes;
     return divide_batch(ranks, settings, batch, err);
+}
+
+int ranks_make_plans(struct ranks *ranks, const struct session *session, struct params *params,
+                     const struct plan_options *options, struct error *err)
+{
+    struct plan_options plan = *options;
+    int more = ranks->lanes - 1;
+    ranks->more_plans = ARENA_ARRAY(session->arena, struct plan *, more + 1);
+    if (!ranks->more_plans)
+        return error_set(err, ERROR_MEMORY, "no memory for %d plans", more);
+    plan.profile = false;
+    for (int i = 0; i < more; i++)
+        if (plan_create(session->graph, params, &plan, &ranks->more_plans[i], err) < 0)
+            return -1;
+    return 0;
+}
+
+void ranks_destroy_plans(struct ranks *ranks)
+{
+    for (int i = 0; ranks->more_plans && i < ranks->lanes - 1; i++)
+        plan_destroy(ranks->more_plans[i]);
+    ranks->more_plans = NULL;
 }
 
 void ranks_describe(const struct ranks *ranks, struct json *out)

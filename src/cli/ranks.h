@@ -9,6 +9,7 @@
 struct params;
 struct plan;
 struct session;
+struct session_deal;
 struct updater;
 
 struct ranks_settings {
@@ -58,17 +59,24 @@ struct ranks {
     int lanes;                /* pieces this one computes side by side */
     int threads;              /* of each */
     int64_t global_batch;
+    struct plan **more_plans; /* [lanes - 1] */
 };
 
-/* Meets the others, if mpirun started this process beside them. */
-int ranks_open(struct ranks *ranks, const struct ranks_settings *settings, struct error *err);
+/* Meets the others, if mpirun started this process beside them; *deal, of a session that is not open
+ * yet, says so. */
+int ranks_open(struct ranks *ranks, const struct ranks_settings *settings,
+               struct session_deal *deal, struct error *err);
 /* With `failed` the others are not waited for: they end, too. */
 void ranks_close(struct ranks *ranks, bool failed);
-/* When the recipe is known: who computes how much. *batch, of one rank, becomes that of a piece;
- * `threads` are those this rank may use. */
+/* When the recipe is known: who computes how much. *batch, of one rank, becomes that of a piece; the
+ * session's deal is filled. */
 int ranks_divide(struct ranks *ranks, const struct options *options,
-                 const struct ranks_settings *settings, int *batch, int threads,
+                 const struct ranks_settings *settings, int *batch, struct session *session,
                  struct error *err);
+/* Plans like the one with these options, for the pieces beside the first. */
+int ranks_make_plans(struct ranks *ranks, const struct session *session, struct params *params,
+                     const struct plan_options *options, struct error *err);
+void ranks_destroy_plans(struct ranks *ranks);
 /* Ranks that were told different things, or have different networks or data, are refused, naming the
  * first difference. Sets trainer.plain where only the processors differ. */
 int ranks_compare(struct ranks *ranks, const struct options *options,

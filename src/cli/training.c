@@ -21,8 +21,7 @@ void training_release(struct training *training)
     saving_close(&training->saving);
     updater_destroy(training->updater);
     plan_destroy(training->evaluation_plan);
-    for (int i = 0; training->more_plans && i < training->ranks.lanes - 1; i++)
-        plan_destroy(training->more_plans[i]);
+    ranks_destroy_plans(&training->ranks);
     plan_destroy(training->plan);
     params_destroy(training->params);
     ranks_close(&training->ranks, training->leaves);
@@ -186,33 +185,14 @@ static int parse_schedule(struct training *training, struct error *err)
 /* Only the first of several ranks writes files and prints results. */
 static int meet(struct training *training, struct training_settings *settings, struct error *err)
 {
-    struct ranks *ranks = &training->ranks;
-    if (ranks_open(ranks, &settings->ranks, err) < 0)
+    if (ranks_open(&training->ranks, &settings->ranks, &training->session.deal, err) < 0)
         return -1;
-    training->session.deal.rank = ranks->rank;
-    training->session.deal.ranks = ranks->size;
-    training->session.deal.crowd = comm_crowd(ranks->trainer.comm);
-    if (ranks->rank == 0)
+    if (training->ranks.rank == 0)
         return 0;
     settings->common.json = settings->output_dir = NULL;
     settings->display_every = 0;
     training->nowhere = fopen("/dev/null", "w");
     return training->nowhere ? 0 : error_set(err, ERROR_IO, "/dev/null: %s", strerror(errno));
-}
-
-static int divide(struct training *training, const struct options *parsed,
-                  struct training_settings *settings, struct error *err)
-{
-    struct ranks *ranks = &training->ranks;
-    struct session_deal *deal = &training->session.deal;
-    if (ranks_divide(ranks, parsed, &settings->ranks, &settings->common.batch,
-                     training->session.threads, err) < 0)
-        return -1;
-    deal->pieces = ranks->pieces;
-    deal->first = ranks->first;
-    deal->count = ranks->count;
-    deal->held = ranks->lanes;
-    return 0;
 }
 
 static int prepare(struct training *training, struct options *parsed,
@@ -221,7 +201,8 @@ static int prepare(struct training *training, struct options *parsed,
     struct session *session = &training->session;
     if (watchers_check(&settings->watch, err) < 0 || meet(training, settings, err) < 0 ||
         session_open(session, parsed, SESSION_WHOLE_RECIPE, &settings->common, err) < 0 ||
-        divide(training, parsed, settings, err) < 0 ||
+        ranks_divide(&training->ranks, parsed, &settings->ranks, &settings->common.batch, session,
+                     err) < 0 ||
         rule_resolve_groups(parsed, &settings->rule, session->recipe, training->ranks.global_batch,
                             &training->rule, err) < 0 ||
         session_build(session, parsed, &settings->common, err) < 0 ||
@@ -234,22 +215,6 @@ static int prepare(struct training *training, struct options *parsed,
 }
 
 /* --- making what runs ----------------------------------------------------------------------- */
-
-static int make_more_plans(struct training *training, const struct plan_options *options,
-                           struct error *err)
-{
-    struct plan_options plan = *options;
-    int more = training->ranks.lanes - 1;
-    training->more_plans = ARENA_ARRAY(training->session.arena, struct plan *, more + 1);
-    if (!training->more_plans)
-        return error_set(err, ERROR_MEMORY, "no memory for %d plans", more);
-    plan.profile = false;
-    for (int i = 0; i < more; i++)
-        if (plan_create(training->session.graph, training->params, &plan, &training->more_plans[i],
-                        err) < 0)
-            return -1;
-    return 0;
-}
 
 static int make_plans(struct training *training, struct error *err)
 {
@@ -265,7 +230,7 @@ static int make_plans(struct training *training, struct error *err)
                       &training->params, err) < 0 ||
         plan_create(training->session.graph, training->params, &plan, &training->plan, err) < 0)
         return -1;
-    if (make_more_plans(training, &plan, err) < 0)
+    if (ranks_make_plans(&training->ranks, &training->session, training->params, &plan, err) < 0)
         return -1;
     if (!training->validation.source.trainer.loader)
         return 0;
@@ -429,7 +394,7 @@ int training_run(struct training *training, struct error *err)
         .graph = training->session.graph,
         .params = training->params,
         .plan = training->plan,
-        .more_plans = training->more_plans,
+        .more_plans = training->ranks.more_plans,
         .more_plan_count = training->ranks.lanes - 1,
         .train = training->train.source.trainer,
         .evaluation_plan = training->evaluation_plan,

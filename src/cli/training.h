@@ -103,7 +103,6 @@ struct training {
     FILE *nowhere; /* of a rank that prints no results */
     struct params *params;
     struct plan *plan, *evaluation_plan;
-    struct plan **more_plans; /* like `plan`: of pieces that are computed side by side */
     struct updater *updater;
     struct report report;     /* of the run that was made last */
     bool goes_on;             /* the caller's: further runs may follow, so the end is not the end */
