@@ -377,7 +377,11 @@ int ranks_compare(struct ranks *ranks, const struct options *options,
     int status = facts.failed ? error_set(err, ERROR_MEMORY, "no memory to compare the ranks")
                               : compare_facts(ranks, facts.text, err);
     strbuf_release(&facts);
-    return status < 0 ? -1 : compare_processors(ranks, plan, err);
+    if (status == 0)
+        status = compare_processors(ranks, plan, err);
+    if (status < 0 && ranks->rank > 0 && !comm_is_over(ranks->trainer.comm))
+        err->code = ERROR_TOLD; /* all found the same */
+    return status;
 }
 
 /* --- sharing ---------------------------------------------------------------------------------- */

@@ -130,7 +130,7 @@ void saving_close(struct saving *saving)
 
 /* What is told; the names of settings are not needed there. */
 struct shared {
-    int64_t step, goal, origin, threads;
+    int64_t step, goal, origin, threads, bucket_bytes;
     bool resumed, finished;
 };
 
@@ -140,6 +140,7 @@ int saving_share(struct saving *saving, struct comm *comm, struct error *err)
     struct shared shared = {.step = manifest->step,
                             .goal = manifest->goal,
                             .origin = manifest->origin,
+                            .bucket_bytes = manifest->bucket_bytes,
                             .threads = saving_earlier(saving, "threads", 0),
                             .resumed = saving->resumed,
                             .finished = manifest->finished};
@@ -150,6 +151,7 @@ int saving_share(struct saving *saving, struct comm *comm, struct error *err)
     manifest->step = shared.step;
     manifest->goal = shared.goal;
     manifest->origin = shared.origin;
+    manifest->bucket_bytes = shared.bucket_bytes;
     manifest->finished = shared.finished;
     saving->resumed = shared.resumed;
     saving->earlier_threads = shared.threads;

@@ -158,6 +158,16 @@ static void keep_threads(struct training *training, const struct options *parsed
         training->session.threads = (int)earlier;
 }
 
+/* What was found in the first steps of all is not looked for again. */
+static void keep_bucket(struct training *training)
+{
+    struct trainer_ranks *ranks = &training->ranks.trainer;
+    if (!training->saving.resumed || !ranks->tune_buckets || !training->saving.manifest.bucket_bytes)
+        return;
+    ranks->bucket_bytes = (size_t)training->saving.manifest.bucket_bytes;
+    ranks->tune_buckets = false;
+}
+
 static int open_checkpoints(struct training *training, const struct options *parsed,
                             struct error *err)
 {
@@ -169,6 +179,7 @@ static int open_checkpoints(struct training *training, const struct options *par
         return -1;
     if (!ranks->trainer.shards) /* whose bits do not depend on it */
         keep_threads(training, parsed);
+    keep_bucket(training);
     return 0;
 }
 

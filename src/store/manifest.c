@@ -75,6 +75,8 @@ int manifest_compose(const struct manifest *manifest, char **out, struct error *
     json_set_integer(json, "epoch", manifest->epoch);
     json_set_integer(json, "epoch_step", manifest->epoch_step);
     set_hex(json, "fingerprint", manifest->fingerprint, 16);
+    if (manifest->bucket_bytes)
+        json_set_integer(json, "bucket_bytes", manifest->bucket_bytes);
     json_set_number(json, "saved_at", manifest->saved_at);
     if (manifest->evaluated)
         json_set(json, "evaluation", compose_evaluation(manifest));
@@ -165,9 +167,10 @@ static int parse_place(const struct json *json, struct manifest *out, struct err
     out->epoch = json_get_integer(json, "epoch", -1);
     out->epoch_step = json_get_integer(json, "epoch_step", -1);
     out->origin = json_get_integer(json, "origin", 0);
+    out->bucket_bytes = json_get_integer(json, "bucket_bytes", 0);
     out->finished = json_get_bool(json, "finished", out->step >= out->goal);
-    const int64_t numbers[] = {out->step,  out->goal,       out->steps_per_epoch,
-                               out->epoch, out->epoch_step, out->origin};
+    const int64_t numbers[] = {out->step,       out->goal,   out->steps_per_epoch, out->epoch,
+                               out->epoch_step, out->origin, out->bucket_bytes};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (numbers[i] < 0 || numbers[i] > MOST_STEPS)
             return error_set(err, ERROR_FORMAT, "it does not tell its step and goal");

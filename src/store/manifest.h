@@ -24,6 +24,7 @@ struct manifest {
     int64_t steps_per_epoch;
     int64_t epoch, epoch_step; /* where the data goes on: follows from the three above */
     uint64_t fingerprint;      /* of the plan: kernels and layouts */
+    int64_t bucket_bytes;      /* in which several ranks added gradients; 0: not settled */
     double saved_at;           /* seconds since 1970 */
     bool evaluated;            /* after this very step: */
     double loss, accuracy;     /* of that evaluation; may be NaN */

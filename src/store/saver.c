@@ -289,6 +289,7 @@ static void describe_moment(struct saver *saver, const struct saver_moment *mome
     manifest->goal = moment->goal;
     manifest->origin = moment->origin;
     manifest->finished = moment->finished;
+    manifest->bucket_bytes = moment->bucket_bytes;
     manifest->epoch = length ? moment->step / length : 0;
     manifest->epoch_step = length ? moment->step % length : 0;
     manifest->evaluated = moment->evaluated;

@@ -27,6 +27,7 @@ struct saver_moment {
     int64_t step, goal; /* finished; where the run ends: `step` itself when it ends early */
     int64_t origin;     /* where it began */
     bool finished;      /* nothing is left to do */
+    int64_t bucket_bytes;
     bool evaluated;
     double loss, accuracy;
 };

@@ -17,6 +17,11 @@ size_t bucket_tuner_size(const struct bucket_tuner *tuner)
     return tuner->size;
 }
 
+size_t bucket_tuner_settled(const struct bucket_tuner *tuner)
+{
+    return tuner->tuning ? 0 : tuner->size;
+}
+
 static int by_size(const void *a, const void *b)
 {
     double left = *(const double *)a, right = *(const double *)b;

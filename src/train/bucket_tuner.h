@@ -19,6 +19,8 @@ struct bucket_tuner {
 void bucket_tuner_init(struct bucket_tuner *tuner, size_t bytes, bool tune);
 /* For the next step. */
 size_t bucket_tuner_size(const struct bucket_tuner *tuner);
+/* The size that was found or given; 0 while it is not settled. */
+size_t bucket_tuner_settled(const struct bucket_tuner *tuner);
 /* A step with that size took so long. */
 void bucket_tuner_note(struct bucket_tuner *tuner, double seconds);
 

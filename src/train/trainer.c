@@ -414,6 +414,9 @@ static int save(struct run *run, int64_t goal, bool finished, struct error *err)
                                   .goal = goal,
                                   .origin = run->inputs->saving.origin,
                                   .finished = finished,
+                                  .bucket_bytes = run->ranks > 1
+                                                      ? (int64_t)bucket_tuner_settled(&run->tuner)
+                                                      : 0,
                                   .evaluated = evaluated_now(run),
                                   .loss = run->evaluated_loss,
                                   .accuracy = run->evaluated_accuracy};

@@ -307,6 +307,54 @@ TEST(trainer, a_group_of_one_computes_what_no_group_does)
     close_bench(&group);
 }
 
+/* A run whose steps are cut into `pieces`, `lanes` of them at a time. */
+static float *state_of_pieces(int pieces, int lanes, size_t *bytes)
+{
+    enum { MOST_LANES = 4 };
+    struct bench bench;
+    struct error err = {0};
+    struct plan *more[MOST_LANES];
+    open_bench(&bench, (struct setup){.batch = 4, .threads = 1});
+    loader_destroy(bench.inputs.train.loader);
+    struct loader_options loader = {.batch = 4,
+                                    .shards = pieces,
+                                    .shard_count = pieces,
+                                    .held = lanes,
+                                    .threads = lanes - 1,
+                                    .seed = 3,
+                                    .shuffle = true};
+    ASSERT_OK(loader_create(&bench.data, &stripes, &loader, &bench.inputs.train.loader, &err),
+              err);
+    struct plan_options options = {.mode = PLAN_TRAIN, .batch = 4, .threads = 1};
+    for (int i = 0; i < lanes - 1; i++)
+        ASSERT_OK(plan_create(bench.graph, bench.params, &options, &more[i], &err), err);
+    ASSERT_OK(comm_open(&bench.inputs.ranks.comm, &err), err);
+    bench.inputs.ranks.shards = pieces;
+    bench.inputs.more_plans = more;
+    bench.inputs.more_plan_count = lanes - 1;
+    run(&bench, &seen);
+    float *state = state_of(&bench, bytes);
+    for (int i = 0; i < lanes - 1; i++)
+        plan_destroy(more[i]);
+    comm_close(bench.inputs.ranks.comm);
+    close_bench(&bench);
+    return state;
+}
+
+TEST(trainer, pieces_side_by_side_give_the_bits_of_one_after_the_other)
+{
+    for (int pieces = 2; pieces <= 7; pieces += 1) {
+        size_t bytes;
+        float *expected = state_of_pieces(pieces, 1, &bytes);
+        for (int lanes = 2; lanes <= 4 && lanes <= pieces; lanes++) {
+            float *actual = state_of_pieces(pieces, lanes, &bytes);
+            ASSERT_BYTES(actual, expected, bytes);
+            memory_free(actual);
+        }
+        memory_free(expected);
+    }
+}
+
 TEST(trainer, ends_after_the_step_in_flight_when_a_signal_comes)
 {
     struct bench bench;
