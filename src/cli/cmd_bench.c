@@ -131,7 +131,7 @@ static int make_plan(struct job *job, struct error *err)
     if (ranks_make_plans(&job->ranks, &job->session, job->params, &plan, err) < 0)
         return -1;
     return ranks_compare(&job->ranks, job->options, &job->session, job->plan,
-                         loader_steps_per_epoch(job->data.source.trainer.loader), err);
+                         &job->data.source, err);
 }
 
 static int make_trace(struct job *job, struct error *err)

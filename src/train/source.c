@@ -144,6 +144,44 @@ int source_fill_statistics(const struct source *source, const struct graph *grap
     return 0;
 }
 
+/* --- what it is ----------------------------------------------------------------------------- */
+
+static uint64_t key_of_bytes(uint64_t key, const unsigned char *bytes, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        key = (key ^ bytes[i]) * UINT64_C(0x100000001b3);
+    return key;
+}
+
+static uint64_t key_of_example(const struct source *source, int64_t index, uint64_t key)
+{
+    struct tensor fields[DATASET_MAX_FIELDS] = {0};
+    struct error ignored = {0};
+    bool whole = true;
+    for (int i = 0; i < source->trainer.field_count; i++) {
+        const struct dataset_field *field = &source->trainer.fields[i];
+        fields[i] = (struct tensor){field->dtype, shape_with_batch(field->shape, 1), NULL};
+        fields[i].data = memory_allocate(tensor_bytes(&fields[i]) + 1);
+        whole = whole && fields[i].data;
+    }
+    if (whole && source->kind->read(source->dataset, index, 0, fields, 0, &ignored) == 0)
+        for (int i = 0; i < source->trainer.field_count; i++)
+            key = key_of_bytes(key, fields[i].data, tensor_bytes(&fields[i]));
+    for (int i = 0; i < source->trainer.field_count; i++)
+        memory_free(fields[i].data);
+    return key;
+}
+
+uint64_t source_fingerprint(const struct source *source)
+{
+    int64_t count = source->kind->count(source->dataset);
+    uint64_t key = key_of_bytes(UINT64_C(0xcbf29ce484222325), (const void *)source->kind->name,
+                                strlen(source->kind->name));
+    key = key_of_bytes(key, (const void *)&count, sizeof count);
+    key = key_of_example(source, 0, key);
+    return count > 1 ? key_of_example(source, count - 1, key) : key;
+}
+
 void source_close(struct source *source)
 {
     loader_destroy(source->trainer.loader);

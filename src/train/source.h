@@ -45,6 +45,9 @@ int source_fill_statistics(const struct source *source, const struct graph *grap
                            enum source_scaling scaling, struct params *params, struct error *err);
 /* Whether that has something to fill. */
 bool source_scales(const struct source *source, const struct graph *graph);
+/* Of what the data is, wherever it lies: its kind, how much there is, its first and last example.
+ * Examples that cannot be read count as nothing here. */
+uint64_t source_fingerprint(const struct source *source);
 void source_close(struct source *source); /* accepts one that is not open */
 
 #endif
