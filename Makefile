@@ -116,7 +116,11 @@ INPUT_BENCHES := $(addprefix $(BUILD)/bench/,primitives jpeg_input csv_input tfr
 bench-input: all $(INPUT_BENCHES)
 	@bench/setup-peers
 	@bench/run-input $(BENCH_FLAGS) $(subst $(comma), ,$(BENCH))
-.PHONY: bench bench-input
+# BENCH=resnet50,vgg16,wide_deep,shards picks some.
+bench-ranks: all $(BUILD)/bench/primitives
+	@bench/setup-peers
+	@bench/run-ranks $(BENCH_FLAGS) $(subst $(comma), ,$(BENCH))
+.PHONY: bench bench-input bench-ranks
 
 # ---- fuzz: each fuzz/fuzz_NAME.c for FUZZ_SECONDS on its corpus; what it finds stays in build/ ----
 FUZZ_SECONDS ?= 10

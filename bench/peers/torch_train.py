@@ -96,12 +96,21 @@ def main():
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--compile", action="store_true",
                         help="torch.compile; the first step then takes minutes")
+    parser.add_argument("--rank", type=int, default=0)
+    parser.add_argument("--ranks", type=int, default=1,
+                        help="DistributedDataParallel over gloo; one process is started for each")
+    parser.add_argument("--meet", metavar="FILE", help="a file that all ranks can reach")
     options = parser.parse_args()
     torch.manual_seed(options.seed)
     torch.set_num_threads(options.threads)
     network, images, labels = create(options)
     optimizer = optimizer_for(network, common.RECIPES[options.model])
     forward = torch.compile(network) if options.compile else network
+    if options.ranks > 1:
+        torch.distributed.init_process_group("gloo", init_method=f"file://{options.meet}",
+                                             rank=options.rank, world_size=options.ranks)
+        # Views into buckets spare a copy; every parameter is used in every step.
+        forward = nn.parallel.DistributedDataParallel(forward, gradient_as_bucket_view=True)
 
     def step():
         optimizer.zero_grad(set_to_none=True)
@@ -111,6 +120,8 @@ def main():
         return loss.item()
 
     common.measure(step, options, "torch " + torch.__version__)
+    if options.ranks > 1:
+        torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
