@@ -4,6 +4,7 @@
 
 double clock_seconds(void);      /* monotonic */
 double clock_wall_seconds(void); /* since 1970 */
+double clock_processor_seconds(void); /* of all threads of this process, kernel included */
 /* Seconds since this process was started, as the kernel counts them (exec included). */
 double clock_since_process_start(void);
 

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -408,5 +409,6 @@ void session_describe(const struct session *session, const char *data, const str
     json_set_text(out, "fingerprint", fingerprint);
     json_set(out, "plan_bytes", describe_memory(plan));
     json_set_integer(out, "peak_rss_bytes", (int64_t)memory_peak_rss_bytes());
+    json_set_number(out, "processor_seconds", clock_processor_seconds());
     json_set_text(out, "version", LOCKSTEP_VERSION);
 }
