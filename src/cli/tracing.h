@@ -17,6 +17,7 @@ struct tracing_settings {
 /* Rows of a table whose settings have a `struct tracing_settings FIELD`. */
 #define TRACING_OPTIONS(settings, field)                                                           \
     OPTION_TEXT(settings, field.file, "trace", .value = "FILE", .aliases = "trace-file",           \
+                .environment = "HOROVOD_TIMELINE",                                                 \
                 .help = "write a timeline of some steps: operations, kernels, loader threads; "    \
                         "for ui.perfetto.dev or chrome://tracing"),                                \
         OPTION_TEXT(settings, field.steps, "trace-steps", .value = "FIRST:COUNT",                  \

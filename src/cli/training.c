@@ -187,7 +187,7 @@ static int parse_schedule(struct training *training, struct error *err)
 static int meet(struct training *training, struct training_settings *settings, struct error *err)
 {
     struct ranks *ranks = &training->ranks;
-    if (ranks_open(ranks, &settings->ranks, err) < 0)
+    if (ranks_open(ranks, training->options, &settings->ranks, err) < 0)
         return -1;
     training->session.deal.rank = ranks->rank;
     training->session.deal.ranks = ranks->size;
