@@ -39,6 +39,7 @@ static int watch_in_files(const struct watchers_settings *settings, const struct
                                               .histogram_every = settings->histogram_every,
                                               .graph = run->graph,
                                               .params = run->params,
+                                              .ranks = comm_size(run->comm),
                                               .spool = watchers->spool};
     if (settings->tensorboard && tensorboard_create(&tensorboard, &watchers->tensorboard, err) < 0)
         return error_wrap(err, "--tensorboard");

@@ -64,6 +64,8 @@ static struct train_event make_event(const struct run *run, enum train_event_kin
         .auc = NAN,
         .majority = NAN,
         .rate = schedule_rate(run->inputs->schedule, run->step),
+        .rank_count = run->ranks,
+        .slowest = -1,
     };
 }
 
@@ -359,7 +361,6 @@ static int step(struct run *run, struct error *err)
     event.hidden_seconds = run->exchange ? exchange_hidden_seconds(run->exchange) : 0;
     event.update_seconds = end - reduced;
     event.ranks = run->ranks > 1 ? run->statuses : NULL;
-    event.rank_count = run->ranks;
     event.slowest = slowest(run);
     event.bucket_bytes = bucket_bytes;
     event.saving = saving;
