@@ -6,9 +6,9 @@
 static const struct foreign_variable variables[] = {
     {"OMPI_COMM_WORLD_SIZE", "train, pipeline",
      "set by mpirun (Open MPI): the ranks that train together", false},
-    {"OMPI_COMM_WORLD_SIZE", "bench",
-     "refused when it names several ranks: this command computes in one process", false},
-    {"TF_CONFIG PMI_SIZE HOROVOD_SIZE", "train, pipeline, bench",
+    {"OMPI_COMM_WORLD_SIZE", "eval, bench",
+     "refused when it names several ranks: these compute in one process", false},
+    {"TF_CONFIG PMI_SIZE HOROVOD_SIZE", "train, pipeline, eval, bench",
      "refused when it names several ranks and Open MPI's mpirun started none: only mpirun starts "
      "ranks of this version",
      false},

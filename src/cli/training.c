@@ -447,6 +447,7 @@ int training_run(struct training *training, struct error *err)
     };
     training->watched_examples += training->report.examples;
     training->first_step = training->step;
+    training->leaves = true; /* what fails now, such as a watcher's file, fails here alone */
     if (parse_schedule(training, err) < 0 || make_report(training, err) < 0 ||
         make_watchers(training, err) < 0)
         return -1;
