@@ -36,7 +36,7 @@ spans = [e for e in events if e["ph"] == "X"]
 steps, sums = defaultdict(dict), defaultdict(dict)
 for e in spans:
     assert e["ts"] >= 0 and e["dur"] >= 0, e
-    if tracks[e["pid"], e["tid"]] == "reductions":
+    if tracks[e["pid"], e["tid"]] == "reductions" and e["name"] != "broadcast":
         sums[e["args"]["job"]][e["pid"]] = e
     elif e["name"] == "step":
         steps[e["args"]["step"]][e["pid"]] = e
