@@ -15,6 +15,8 @@ static const struct foreign_variable variables[] = {
     {"HOROVOD_FUSION_THRESHOLD HOROVOD_AUTOTUNE HOROVOD_STALL_CHECK_TIME_SECONDS "
      "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS HOROVOD_STALL_CHECK_DISABLE",
      "eval, bench", "not read: these compute in one process and exchange no gradients", false},
+    {"HOROVOD_TIMELINE", "eval", "not read: write lockstep bench --forward-only --trace FILE",
+     false},
     {"HOROVOD_CYCLE_TIME HOROVOD_TIMELINE_MARK_CYCLES", "all",
      "no effect: there are no cycles; a bucket goes out when its last gradient is there", true},
     {"HOROVOD_CACHE_CAPACITY HOROVOD_BATCH_D2D_MEMCOPIES HOROVOD_DISABLE_GROUP_FUSION", "all",
