@@ -2,7 +2,7 @@
 "use strict";
 
 const Ranks = (() => {
-    const { $, bytesText, secondsText, show, make } = Text;
+    const { $, finite, bytesText, secondsText, show, make } = Text;
     /* Of a row: rank, steps in which it was the slowest, then seconds of a step in this order. */
     const PARTS = [["input", "amber"], ["forward", "blue"], ["backward", "green"], ["waiting for others", "pink"]];
     const OWN = 3, HIDDEN = 6, FIRST_ROWS = 16;
@@ -52,6 +52,12 @@ const Ranks = (() => {
         return item;
     }
 
+    function buckets(size) {
+        if (!finite(size)) return "";
+        if (size <= 1) return size ? " · a bucket for each tensor" : " · one bucket";
+        return ` · buckets of ${bytesText(size)}`;
+    }
+
     function draw() {
         const several = run.ranks > 1;
         $("ranks").hidden = !several;
@@ -63,8 +69,7 @@ const Ranks = (() => {
         const shown = !many ? rows : all ? bySpeed : bySpeed.slice(0, FIRST_ROWS);
         $("rank-rows").replaceChildren(...shown.map((row) => line(row, most, slowest, steps)));
         const hosts = new Set(run.hosts).size;
-        const bucket = status.bucket === null || status.bucket === undefined ? "" : status.bucket > 0 ? ` · buckets of ${bytesText(status.bucket)}` : " · one bucket";
-        show("ranks-sum", `${run.ranks} on ${hosts} ${hosts === 1 ? "host" : "hosts"}${bucket}`, run.ranks);
+        show("ranks-sum", `${run.ranks} on ${hosts} ${hosts === 1 ? "host" : "hosts"}${buckets(status.bucket)}`, run.ranks);
         if (slowest) {
             /* Of very many only the slowest are here, whose middle says nothing. */
             const middle = run.ranks > rows.length ? 0 : median(rows.map(own));

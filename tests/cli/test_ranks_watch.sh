@@ -78,6 +78,20 @@ END
 HOROVOD_TIMELINE=$work/horovod.json ranks 0 $small --steps 9 --quiet
 timeline "$work/horovod.json" 2
 
+# bucket BYTES WORDS...: what a run with these uses.
+bucket() {
+    wanted=$1
+    shift
+    ranks 0 $small --steps 2 --quiet --output-dir "$work/run" "$@"
+    grep -q "\"bucket\":$wanted[.,]" "$work/run/dashboard.html" ||
+        fail "$(grep -o '"bucket":[0-9.]*' "$work/run/dashboard.html"), expected $wanted"
+}
+# As in Horovod: a threshold that is given is not tuned. A flag beats both.
+HOROVOD_FUSION_THRESHOLD=65536 HOROVOD_AUTOTUNE=1 bucket 65536
+HOROVOD_FUSION_THRESHOLD=65536 HOROVOD_AUTOTUNE=1 bucket 131072 --bucket 128K
+HOROVOD_FUSION_THRESHOLD=4096 bucket '[0-9]*' --autotune
+grep -q '"bucket":4096[.,]' "$work/run/dashboard.html" && fail "--autotune does not beat the environment"
+
 # A run that ends before its steps were recorded has the first rank's only, and waits for nobody.
 ranks 0 $small --steps 50 --quiet --trace "$work/early.json" --trace-steps 3:40 --eval-data digits \
     --eval-every 10 --stop-at-accuracy 0.01
@@ -97,20 +111,46 @@ if unshare --time --monotonic 5000 --uts --fork true 2>/dev/null; then
     timeline "$work/clocks.json" 2 elsewhere
 fi
 
-# Metrics while it runs.
-mpirun --oversubscribe -np 2 "$LOCKSTEP" $small --steps 1000000 --metrics-port 0 >"$work/out" 2>"$work/err" \
-    </dev/null &
-launched=$!
-tries=0
-until grep -q ' step 1/' "$work/err" || [ $tries -ge 600 ]; do
-    tries=$((tries + 1))
-    sleep 0.1
+# await TENTHS COMMAND...: until it succeeds, or so long.
+await() {
+    tries=$1
+    shift
+    until "$@" || [ $tries -le 0 ]; do
+        tries=$((tries - 1))
+        sleep 0.1
+    done
+}
+# begin WORDS...: ranks that go on until `stop`; their processes are in $work/pid.RANK.
+begin() {
+    : >"$work/err"
+    mpirun --oversubscribe -np 2 sh -c 'echo $$ >"$0/pid.$OMPI_COMM_WORLD_RANK"; exec "$@"' "$work" \
+        "$LOCKSTEP" $small --steps 1000000 "$@" >"$work/out" 2>"$work/err" </dev/null &
+    launched=$!
+    await 600 grep -q ' step 1/' "$work/err"
+}
+stop() {
+    kill -TERM $launched
+    wait $launched
+    launched=
+}
+
+# Who waits for whom is said after the time that Horovod's variable has, unless another says no.
+for off in 0 1; do
+    HOROVOD_STALL_CHECK_TIME_SECONDS=1 HOROVOD_STALL_CHECK_DISABLE=$off begin
+    other=$(cat "$work/pid.1")
+    kill -STOP "$other"
+    await $((off ? 40 : 300)) grep -q "for rank 1 on" "$work/err"
+    kill -CONT "$other"
+    stop
+    [ "$(grep -c "for rank 1 on" "$work/err")" -eq 0 ] && warned=0 || warned=1
+    [ $((warned + off)) -eq 1 ] || fail "HOROVOD_STALL_CHECK_DISABLE=$off: $(head -c 600 "$work/err")"
 done
+
+# Metrics while it runs.
+begin --metrics-port 0
 sleep 1.5
 curl -sS -m 60 "$(sed -n 's/^lockstep: metrics: //p' "$work/err")" >"$work/metrics" || fail "no metrics"
-kill -TERM $launched
-wait $launched
-launched=
+stop
 /usr/bin/python3 - "$work/metrics" <<'END' || fail "the metrics are not as they should be"
 import sys
 from prometheus_client.parser import text_string_to_metric_families
