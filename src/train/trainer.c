@@ -361,6 +361,7 @@ static int step(struct run *run, struct error *err)
     event.hidden_seconds = run->exchange ? exchange_hidden_seconds(run->exchange) : 0;
     event.update_seconds = end - reduced;
     event.ranks = run->ranks > 1 ? run->statuses : NULL;
+    event.rank_count = run->ranks;
     event.slowest = slowest(run);
     event.bucket_bytes = bucket_bytes;
     event.saving = saving;
