@@ -147,7 +147,7 @@ for off in 0 1; do
 done
 
 # Metrics while it runs.
-begin --metrics-port 0
+begin --metrics-port 0 --bucket 64K
 sleep 1.5
 curl -sS -m 60 "$(sed -n 's/^lockstep: metrics: //p' "$work/err")" >"$work/metrics" || fail "no metrics"
 stop
