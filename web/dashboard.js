@@ -9,10 +9,10 @@
     /* --- what is known of the run ------------------------------------------------------------- */
 
     const COLUMNS = ["step", "at", "speed", "loss", "low", "high", "accuracy", "rate", "resident",
-        "input", "forward", "backward", "reduce", "update"];
+        "input", "forward", "backward", "reduce", "hidden", "update"];
     const PARTS = [["input", "amber"], ["forward", "blue"], ["backward", "green"], ["reduce", "pink"], ["update", "orange"]];
     const data = { version: -1, generation: 0, run: {}, status: {}, points: {}, stride: 1, evaluations: [],
-        log: [], layers: [], layerSeconds: [], memory: [], settings: [] };
+        log: [], layers: [], layerSeconds: [], ranks: [], memory: [], settings: [] };
     for (const key of COLUMNS) data.points[key] = [];
 
     function takePoints(points) {
@@ -36,7 +36,7 @@
         if (snapshot.run.started !== data.run.started) group.range = group.cursor = null; /* another run */
         Object.assign(data, { version: snapshot.version, generation: snapshot.generation, run: snapshot.run,
             status: snapshot.status, evaluations: snapshot.evaluations.items, layers: snapshot.layers,
-            layerSeconds: snapshot.layer_seconds, memory: snapshot.memory, settings: snapshot.settings,
+            layerSeconds: snapshot.layer_seconds, ranks: snapshot.ranks, memory: snapshot.memory, settings: snapshot.settings,
             log: snapshot.log.lines, logFirst: snapshot.log.from });
         takePoints(snapshot.points);
         showFacts();
@@ -56,7 +56,8 @@
         const logged = delta.log.lines.length > 0;
         if (logged) takeLog(delta.log);
         if (delta.layer_seconds) data.layerSeconds = delta.layer_seconds;
-        showAll(logged, Boolean(delta.layer_seconds));
+        if (delta.ranks) data.ranks = delta.ranks;
+        showAll(logged, Boolean(delta.layer_seconds), Boolean(delta.ranks));
         return true;
     }
 
@@ -111,6 +112,19 @@
         legend: (i) => PARTS.map(([key, color]) => [color, key, partsChart.data[key][i]]).filter(([, , v]) => v > 0)
             .map(([color, key, v]) => [color, key, secondsText(v)]),
     });
+    const REDUCTIONS = [["reduce", "exposed", "pink"], ["hidden", "hidden", "sky"]];
+    const reduceChart = new Chart(group, $("reduce-card"), "Reductions in a step", {
+        series: REDUCTIONS.map(([key, , color]) => ({ key, kind: "area", color })),
+        zero: true,
+        skipFirst: true,
+        formatY: partsChart.formatY,
+        unit: partsChart.unit,
+        legend: (i) => {
+            const [exposed, hidden] = REDUCTIONS.map(([key]) => reduceChart.data[key][i] || 0);
+            return [["pink", "exposed", secondsText(exposed)], ["sky", "hidden", secondsText(hidden)],
+                ...(exposed + hidden > 0 ? [["", "part hidden", `${Math.round(100 * hidden / (exposed + hidden))} %`]] : [])];
+        },
+    });
     const speedChart = new Chart(group, $("speed-card"), "Throughput", {
         series: [{ key: "speed", kind: "faint", color: "green" }, { key: "smooth", kind: "line", color: "green" }],
         zero: true,
@@ -154,8 +168,9 @@
         speedChart.data = { ...points, smooth: smooth(points.speed, Math.max(0.5, view.smoothing)) };
         rateChart.data = memoryChart.data = points;
         partsChart.data = {};
-        for (const [key] of PARTS) /* the first step, which pays for warming up, on its own */
+        for (const key of [...PARTS.map(([name]) => name), "hidden"]) /* the first step, which pays for warming up, on its own */
             partsChart.data[key] = [...points[key].slice(0, 1), ...smooth(points[key].slice(1), view.smoothing)];
+        reduceChart.data = partsChart.data;
         const mark = (key) => data.evaluations.map((e) => ({ x: view.byTime ? e.at : e.step, y: e[key] }));
         lossChart.marks = mark("loss");
         accuracyChart.marks = mark("accuracy");
@@ -219,7 +234,8 @@
         show("step-time", time, status.step_seconds, unit);
         const last = points.step.length - 1;
         const sum = last < 0 ? 0 : PARTS.reduce((total, [key]) => total + (points[key][last] || 0), 0);
-        show("step-note", sum ? `${Math.round(100 * (points.input[last] || 0) / sum)} % waiting for input` : "");
+        const share = (key) => `${Math.round(100 * (points[key][last] || 0) / sum)} %`;
+        show("step-note", !sum ? "" : data.run.ranks > 1 ? `waits: ${share("input")} input, ${share("reduce")} ranks` : `${share("input")} waiting for input`);
         const [resident, residentUnit] = bytes(status.resident);
         show("resident", resident, status.resident, residentUnit);
         show("peak", `peak ${bytesText(status.peak)}`, status.peak);
@@ -251,7 +267,7 @@
     function showFacts() {
         const { run } = data;
         show("model", run.model || "lockstep");
-        show("about", `${run.command} on ${run.data} · batch ${run.batch} · ${run.threads} ${run.threads === 1 ? "thread" : "threads"}`);
+        show("about", `${run.command} on ${run.data} · batch ${run.batch} · ${run.threads} ${run.threads === 1 ? "thread" : "threads"}${run.ranks > 1 ? ` · ${run.ranks} ranks` : ""}`);
         show("version", `lockstep ${run.version}`);
         showMemory();
         showSettings();
@@ -311,13 +327,14 @@
 
     /* --- all of it ---------------------------------------------------------------------------- */
 
-    function showAll(logged, timed = true) {
+    function showAll(logged, timed = true, ranked = true) {
         showState();
         showProgress();
         showTiles();
         showCharts();
         if (logged) showLog();
         if (timed) Layers.update(data.layers, data.layerSeconds);
+        if (ranked) Ranks.update(data.run, data.status, data.ranks);
     }
 
     /* --- live --------------------------------------------------------------------------------- */

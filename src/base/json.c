@@ -149,8 +149,7 @@ const char *json_get_text(const struct json *object, const char *key, const char
 
 double json_get_number(const struct json *object, const char *key, double missing)
 {
-    const json_t *value = inner(json_get(object, key));
-    return json_is_number(value) ? json_number_value(value) : missing;
+    return json_as_number(json_get(object, key), missing);
 }
 
 int64_t json_get_integer(const struct json *object, const char *key, int64_t missing)
@@ -180,6 +179,12 @@ int64_t json_as_integer(const struct json *json, int64_t missing)
 {
     const json_t *value = inner(json);
     return json_is_integer(value) ? json_integer_value(value) : missing;
+}
+
+double json_as_number(const struct json *json, double missing)
+{
+    const json_t *value = inner(json);
+    return json_is_number(value) ? json_number_value(value) : missing;
 }
 
 const struct json *json_next(const struct json *object, void **state, const char **key)

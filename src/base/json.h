@@ -41,6 +41,7 @@ bool json_get_bool(const struct json *object, const char *key, bool missing);
 int json_count(const struct json *array_or_object);
 const struct json *json_at(const struct json *array, int index);
 int64_t json_as_integer(const struct json *json, int64_t missing);
+double json_as_number(const struct json *json, double missing);
 /* Walks an object's members in the order they were written; start with *state = NULL. */
 const struct json *json_next(const struct json *object, void **state, const char **key);
 

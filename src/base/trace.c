@@ -23,8 +23,17 @@ struct trace_track {
     uint64_t left_out;
 };
 
+struct included {
+    struct included *next;
+    size_t bytes;
+    char text[];
+};
+
 struct trace {
     struct arena *arena; /* of the tracks */
+    int number;          /* of the process in the picture */
+    double origin;       /* of the picture's time; NaN: the first span */
+    struct included *others, **last_other;
     struct trace_track *first, **last;
     int track_count;
 };
@@ -39,6 +48,9 @@ int trace_create(struct trace **out, struct error *err)
         return error_set(err, ERROR_MEMORY, "no memory for the trace");
     }
     trace->arena = arena;
+    trace->number = getpid();
+    trace->origin = NAN;
+    trace->last_other = &trace->others;
     trace->last = &trace->first;
     *out = trace;
     return 0;
@@ -50,6 +62,10 @@ void trace_destroy(struct trace *trace)
         return;
     for (struct trace_track *track = trace->first; track; track = track->next)
         memory_free(track->spans);
+    for (struct included *other = trace->others, *next; other; other = next) {
+        next = other->next;
+        memory_free(other);
+    }
     arena_destroy(trace->arena);
     memory_free(trace);
 }
@@ -84,22 +100,57 @@ uint64_t trace_left_out(const struct trace *trace)
     return count;
 }
 
+void trace_set_place(struct trace *trace, int number, double origin)
+{
+    trace->number = number;
+    trace->origin = origin;
+}
+
+int trace_include(struct trace *trace, const char *text, size_t bytes, struct error *err)
+{
+    struct included *other = memory_allocate(sizeof *other + bytes);
+    if (!other)
+        return error_set(err, ERROR_MEMORY, "no memory for the trace of another process");
+    memcpy(other->text, text, bytes);
+    other->bytes = bytes;
+    *trace->last_other = other;
+    trace->last_other = &other->next;
+    return 0;
+}
+
 /* --- writing -------------------------------------------------------------------------------- */
 
 struct writer {
-    struct file_draft draft;
-    struct strbuf text; /* not written yet */
-    double origin;      /* of the times in the file */
-    bool begun;         /* an event stands before */
+    struct file_draft *draft; /* NULL: the text stays where it is */
+    struct strbuf *text;      /* not written yet */
+    int process;
+    double origin; /* of the times in the file */
+    bool begun;    /* an event stands before */
+    bool (*wanted)(const struct trace_span *span);
 };
+
+static int refuse(const struct writer *writer, struct error *err)
+{
+    return error_set(err, ERROR_MEMORY, "%s: no memory for writing",
+                     writer->draft ? writer->draft->target : "the trace");
+}
 
 static int flush(struct writer *writer, struct error *err)
 {
-    if (writer->text.failed)
-        return error_set(err, ERROR_MEMORY, "%s: no memory for writing", writer->draft.target);
-    int status = file_draft_write(&writer->draft, writer->text.text, writer->text.length, err);
-    strbuf_clear(&writer->text);
+    if (writer->text->failed)
+        return refuse(writer, err);
+    if (!writer->draft)
+        return 0;
+    int status = file_draft_write(writer->draft, writer->text->text, writer->text->length, err);
+    strbuf_clear(writer->text);
     return status;
+}
+
+static void separate(struct writer *writer)
+{
+    if (writer->begun)
+        strbuf_add_char(writer->text, ',');
+    writer->begun = true;
 }
 
 /* Takes `event` over. */
@@ -108,21 +159,20 @@ static int write_event(struct writer *writer, struct json *event, struct error *
     char *text = json_text(event, false);
     json_release(event);
     if (!text)
-        return error_set(err, ERROR_MEMORY, "%s: no memory for writing", writer->draft.target);
-    if (writer->begun)
-        strbuf_add_char(&writer->text, ',');
-    writer->begun = true;
-    strbuf_add(&writer->text, text);
+        return refuse(writer, err);
+    separate(writer);
+    strbuf_add(writer->text, text);
     memory_free(text);
-    return writer->text.length > WRITTEN_AT_ONCE ? flush(writer, err) : 0;
+    return writer->text->length > WRITTEN_AT_ONCE ? flush(writer, err) : 0;
 }
 
-static struct json *make_event(const char *kind, const char *name, int track)
+static struct json *make_event(const struct writer *writer, const char *kind, const char *name,
+                               int track)
 {
     struct json *event = json_object_create();
     json_set_text(event, "ph", kind);
     json_set_text(event, "name", name);
-    json_set_integer(event, "pid", getpid());
+    json_set_integer(event, "pid", writer->process);
     json_set_integer(event, "tid", track);
     return event;
 }
@@ -130,18 +180,19 @@ static struct json *make_event(const char *kind, const char *name, int track)
 static int write_name(struct writer *writer, const char *what, int track, const char *name,
                       struct error *err)
 {
-    struct json *event = make_event("M", what, track), *arguments = json_object_create();
+    struct json *event = make_event(writer, "M", what, track), *arguments = json_object_create();
     json_set_text(arguments, "name", name);
     json_set(event, "args", arguments);
     return write_event(writer, event, err);
 }
 
-/* Keeps the tracks in the order they were made. */
-static int write_place(struct writer *writer, int track, struct error *err)
+/* Keeps tracks in the order they were made, and processes in that of their numbers. */
+static int write_place(struct writer *writer, const char *what, int track, int place,
+                       struct error *err)
 {
-    struct json *event = make_event("M", "thread_sort_index", track);
+    struct json *event = make_event(writer, "M", what, track);
     struct json *arguments = json_object_create();
-    json_set_integer(arguments, "sort_index", track);
+    json_set_integer(arguments, "sort_index", place);
     json_set(event, "args", arguments);
     return write_event(writer, event, err);
 }
@@ -169,7 +220,7 @@ static int write_span(struct writer *writer, const struct trace_span *span, int 
                       struct error *err)
 {
     int64_t start = nanoseconds(writer, span->start), end = nanoseconds(writer, span->end);
-    struct json *event = make_event("X", span->name, track);
+    struct json *event = make_event(writer, "X", span->name ? span->name : span->label, track);
     json_set_text(event, "cat", span->category);
     json_set_number(event, "ts", (double)start / 1e3);
     json_set_number(event, "dur", (double)(end - start) / 1e3);
@@ -190,10 +241,11 @@ static int write_track(struct writer *writer, const struct trace_track *track, s
 {
     qsort(track->spans, track->count, sizeof *track->spans, compare_spans);
     if (write_name(writer, "thread_name", track->number, track->name, err) < 0 ||
-        write_place(writer, track->number, err) < 0)
+        write_place(writer, "thread_sort_index", track->number, track->number, err) < 0)
         return -1;
     for (size_t i = 0; i < track->count; i++)
-        if (write_span(writer, &track->spans[i], track->number, err) < 0)
+        if ((!writer->wanted || writer->wanted(&track->spans[i])) &&
+            write_span(writer, &track->spans[i], track->number, err) < 0)
             return -1;
     return 0;
 }
@@ -207,30 +259,56 @@ static double first_start(const struct trace *trace)
     return isfinite(first) ? first : 0;
 }
 
-static int write_all(struct writer *writer, const struct trace *trace, const char *process,
-                     struct error *err)
+static int write_process(struct writer *writer, const struct trace *trace, const char *process,
+                         struct error *err)
 {
-    strbuf_add(&writer->text, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
-    if (write_name(writer, "process_name", 0, process, err) < 0)
+    writer->process = trace->number;
+    writer->origin = isnan(trace->origin) ? first_start(trace) : trace->origin;
+    if (write_name(writer, "process_name", 0, process, err) < 0 ||
+        write_place(writer, "process_sort_index", 0, trace->number, err) < 0)
         return -1;
     for (const struct trace_track *track = trace->first; track; track = track->next)
         if (write_track(writer, track, err) < 0)
             return -1;
-    strbuf_add(&writer->text, "]}\n");
+    return 0;
+}
+
+int trace_text(const struct trace *trace, const char *process,
+               bool (*wanted)(const struct trace_span *span), struct strbuf *out, struct error *err)
+{
+    struct writer writer = {.text = out, .wanted = wanted};
+    return write_process(&writer, trace, process, err) < 0 ? -1 : flush(&writer, err);
+}
+
+static int write_all(struct writer *writer, const struct trace *trace, const char *process,
+                     struct error *err)
+{
+    strbuf_add(writer->text, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
+    if (write_process(writer, trace, process, err) < 0)
+        return -1;
+    for (const struct included *other = trace->others; other; other = other->next) {
+        separate(writer);
+        strbuf_add_bytes(writer->text, other->text, other->bytes);
+        if (flush(writer, err) < 0)
+            return -1;
+    }
+    strbuf_add(writer->text, "]}\n");
     return flush(writer, err);
 }
 
 int trace_write(const struct trace *trace, const char *process, const char *path, struct error *err)
 {
-    struct writer writer = {.origin = first_start(trace)};
-    if (file_draft_begin(path, &writer.draft, err) < 0)
+    struct file_draft draft;
+    struct strbuf text;
+    struct writer writer = {.draft = &draft, .text = &text};
+    if (file_draft_begin(path, &draft, err) < 0)
         return -1;
-    strbuf_init(&writer.text);
+    strbuf_init(&text);
     int status = write_all(&writer, trace, process, err);
-    strbuf_release(&writer.text);
+    strbuf_release(&text);
     if (status < 0) {
-        file_draft_drop(&writer.draft);
+        file_draft_drop(&draft);
         return -1;
     }
-    return file_draft_finish(&writer.draft, err);
+    return file_draft_finish(&draft, err);
 }

@@ -149,7 +149,7 @@ static int make_trace(struct job *job, struct error *err)
 /* Only the first of several ranks prints. */
 static int meet(struct job *job, struct bench_settings *settings, struct error *err)
 {
-    if (ranks_open(&job->ranks, &settings->ranks, &job->session.deal, err) < 0)
+    if (ranks_open(&job->ranks, job->options, &settings->ranks, &job->session.deal, err) < 0)
         return -1;
     if (job->ranks.rank > 0) {
         job->out = NULL;

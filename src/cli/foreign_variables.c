@@ -4,13 +4,39 @@
 #include "cli/options.h"
 
 static const struct foreign_variable variables[] = {
-    {"TF_CONFIG OMPI_COMM_WORLD_SIZE PMI_SIZE HOROVOD_SIZE", "train, pipeline, bench",
-     "refused when it names several ranks: this version trains in one process", false},
-    {"HOROVOD_FUSION_THRESHOLD HOROVOD_CYCLE_TIME HOROVOD_CACHE_CAPACITY HOROVOD_TIMELINE "
-     "HOROVOD_TIMELINE_MARK_CYCLES HOROVOD_AUTOTUNE HOROVOD_AUTOTUNE_LOG "
-     "HOROVOD_STALL_CHECK_TIME_SECONDS HOROVOD_STALL_SHUTDOWN_TIME_SECONDS "
-     "HOROVOD_STALL_CHECK_DISABLE HOROVOD_HIERARCHICAL_ALLREDUCE HOROVOD_CPU_OPERATIONS",
-     "all", "no effect: this version trains in one process and exchanges no gradients", true},
+    {"OMPI_COMM_WORLD_SIZE", "train, pipeline",
+     "set by mpirun (Open MPI): the ranks that train together", false},
+    {"OMPI_COMM_WORLD_SIZE", "eval, bench",
+     "refused when it names several ranks: these compute in one process", false},
+    {"TF_CONFIG PMI_SIZE HOROVOD_SIZE", "train, pipeline, eval, bench",
+     "refused when it names several ranks and Open MPI's mpirun started none: only mpirun starts "
+     "ranks of this version",
+     false},
+    {"HOROVOD_FUSION_THRESHOLD HOROVOD_AUTOTUNE HOROVOD_STALL_CHECK_TIME_SECONDS "
+     "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS HOROVOD_STALL_CHECK_DISABLE",
+     "eval, bench", "not read: these compute in one process and exchange no gradients", false},
+    {"HOROVOD_TIMELINE", "eval", "not read: write lockstep bench --forward-only --trace FILE",
+     false},
+    {"HOROVOD_CYCLE_TIME HOROVOD_TIMELINE_MARK_CYCLES", "all",
+     "no effect: there are no cycles; a bucket goes out when its last gradient is there", true},
+    {"HOROVOD_CACHE_CAPACITY HOROVOD_BATCH_D2D_MEMCOPIES HOROVOD_DISABLE_GROUP_FUSION", "all",
+     "no effect: the order of gradients is fixed, so nothing is negotiated, cached or copied "
+     "together",
+     true},
+    {"HOROVOD_HIERARCHICAL_ALLREDUCE HOROVOD_HIERARCHICAL_ALLGATHER HOROVOD_TORUS_ALLREDUCE", "all",
+     "no effect: Open MPI chooses how sums travel; its own parameters (OMPI_MCA_coll_...) do",
+     true},
+    {"HOROVOD_CPU_OPERATIONS HOROVOD_CONTROLLER HOROVOD_MPI_THREADS_DISABLE "
+     "HOROVOD_THREAD_AFFINITY",
+     "all", "no effect: ranks talk through Open MPI, on a thread of their own", true},
+    {"HOROVOD_AUTOTUNE_LOG HOROVOD_AUTOTUNE_WARMUP_SAMPLES HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE "
+     "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE",
+     "all",
+     "no effect: only the size of buckets is tuned, in the first steps; the dashboard shows "
+     "the one in use",
+     true},
+    {"HOROVOD_LOG_LEVEL HOROVOD_LOG_HIDE_TIME", "all", "no effect: write --verbose or --quiet",
+     true},
     {"KMP_AFFINITY KMP_BLOCKTIME KMP_SETTINGS", "all",
      "no effect: it tunes another OpenMP library than the one used here; choose processors with "
      "taskset or numactl",

@@ -69,8 +69,17 @@ int ranks_refuse_several(struct error *err)
 
 /* --- meeting ---------------------------------------------------------------------------------- */
 
-int ranks_open(struct ranks *ranks, const struct ranks_settings *settings,
-               struct session_deal *deal, struct error *err)
+/* --no-stall-check says less than a time that was given in a stronger place. */
+static double stall_seconds(const struct options *options, const struct ranks_settings *settings,
+                            const char *name, double seconds)
+{
+    bool off = settings->no_stall_check &&
+               options_source(options, "no-stall-check") >= options_source(options, name);
+    return off ? 0 : seconds;
+}
+
+int ranks_open(struct ranks *ranks, const struct options *options,
+               const struct ranks_settings *settings, struct session_deal *deal, struct error *err)
 {
     *ranks = (struct ranks){.size = 1};
     if (number_in("OMPI_COMM_WORLD_SIZE") < 1 &&
@@ -83,7 +92,9 @@ int ranks_open(struct ranks *ranks, const struct ranks_settings *settings,
     *deal = (struct session_deal){.rank = ranks->rank,
                                   .ranks = ranks->size,
                                   .crowd = comm_crowd(ranks->trainer.comm)};
-    comm_watch_stalls(ranks->trainer.comm, settings->stall_warning, settings->stall_timeout);
+    comm_watch_stalls(ranks->trainer.comm,
+                      stall_seconds(options, settings, "stall-warning", settings->stall_warning),
+                      stall_seconds(options, settings, "stall-timeout", settings->stall_timeout));
     return 0;
 }
 
@@ -100,6 +111,14 @@ void ranks_close(struct ranks *ranks, bool failed)
 static bool given(const struct options *options, const char *name)
 {
     return options_source(options, name) > OPTION_FROM_RECIPE;
+}
+
+/* As in Horovod, a threshold that is given is not tuned, unless --autotune was said in a stronger
+ * place. */
+static bool autotunes(const struct options *options, const struct ranks_settings *settings)
+{
+    return settings->autotune &&
+           options_source(options, "autotune") > options_source(options, "bucket");
 }
 
 static int parse_bucket(struct ranks *ranks, const char *text, struct error *err)
@@ -172,7 +191,8 @@ int ranks_divide(struct ranks *ranks, const struct options *options,
 {
     int shards = settings->shards, threads = session->threads;
     if (refuse_contradictions(ranks, options, settings, err) < 0 ||
-        parse_bucket(ranks, settings->bucket, err) < 0 || parse_wire(ranks, settings, err) < 0)
+        parse_bucket(ranks, autotunes(options, settings) ? "auto" : settings->bucket, err) < 0 ||
+        parse_wire(ranks, settings, err) < 0)
         return -1;
     ranks->trainer.shards = shards;
     ranks->trainer.pieces = settings->accumulate;

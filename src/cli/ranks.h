@@ -16,7 +16,7 @@ struct updater;
 struct ranks_settings {
     int global_batch, shards, shard_threads, accumulate;
     const char *bucket, *wire;
-    bool use_fp16;
+    bool use_fp16, autotune, no_stall_check;
     double stall_warning, stall_timeout;
 };
 
@@ -40,6 +40,8 @@ extern const char *const ranks_wires[];
                     .environment = "HOROVOD_FUSION_THRESHOLD",                                     \
                     .help = "bytes of gradients that ranks add at a time (16M), all, or auto: "    \
                             "the fastest of some sizes, tried in the first steps"),                \
+        OPTION_FLAG(settings, ranks.autotune, "autotune", .environment = "HOROVOD_AUTOTUNE",       \
+                    .help = "the same as --bucket auto; a size that is given stays"),              \
         OPTION_CHOICE(settings, ranks.wire, "wire", .choices = ranks_wires, .initial = "float32",  \
                       .help = "what gradients travel as; sums are taken in float32"),              \
         OPTION_FLAG(settings, ranks.use_fp16, "use-fp16", .aliases = "fp16 fp16-allreduce",        \
@@ -50,7 +52,10 @@ extern const char *const ranks_wires[];
         OPTION_SECONDS(settings, ranks.stall_timeout, "stall-timeout", OPTION_AT_LEAST(0),         \
                        .initial = "0", .initial_note = "never",                                    \
                        .environment = "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",                       \
-                       .help = "end the job when nothing has moved for so long")
+                       .help = "end the job when nothing has moved for so long"),                  \
+        OPTION_FLAG(settings, ranks.no_stall_check, "no-stall-check",                              \
+                    .environment = "HOROVOD_STALL_CHECK_DISABLE",                                  \
+                    .help = "the same as --stall-warning 0 --stall-timeout 0")
 
 /* All zero is none. */
 struct ranks {
@@ -65,8 +70,8 @@ struct ranks {
 
 /* Meets the others, if mpirun started this process beside them; *deal, of a session that is not open
  * yet, says so. */
-int ranks_open(struct ranks *ranks, const struct ranks_settings *settings,
-               struct session_deal *deal, struct error *err);
+int ranks_open(struct ranks *ranks, const struct options *options,
+               const struct ranks_settings *settings, struct session_deal *deal, struct error *err);
 /* With `failed` the others are not waited for: they end, too. */
 void ranks_close(struct ranks *ranks, bool failed);
 /* When the recipe is known: who computes how much. *batch, of one rank, becomes that of a piece; the

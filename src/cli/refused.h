@@ -51,7 +51,8 @@
                        .help = "choose processors with taskset or numactl; threads follow"),       \
         OPTION_REFUSED("mpi-num-processes", .value = "N", .accepts = "1",                          \
                        .aliases = "mpi-num-processes-per-socket mpi-hostnames",                    \
-                       .help = "a process does not start others; this version trains in one"),     \
+                       .help = "a process does not start others: write mpirun -np N lockstep "     \
+                               "train"),                                                           \
         OPTION_REFUSED("data-name", .value = "NAME",                                               \
                        .help = "the kind of data stands in --data KIND:DIR"),                      \
         OPTION_REFUSED("use-synthetic-data", .accepts = "false 0", .aliases = "synthetic",         \

@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "cli/watchers.h"
+#include "comm/comm.h"
 #include "exec/plan.h"
 
 /* --- settings -------------------------------------------------------------------------------- */
@@ -136,6 +137,21 @@ static void list_layers(const struct plan *plan, struct arena *arena, struct rec
     out->layer_context = plan;
 }
 
+/* --- ranks ----------------------------------------------------------------------------------- */
+
+static int list_ranks(const struct comm *comm, struct arena *arena, struct record_facts *out)
+{
+    int count = comm ? comm_size(comm) : 1;
+    if (count < 2)
+        return 0;
+    const char **hosts = ARENA_ARRAY(arena, const char *, count);
+    for (int r = 0; hosts && r < count; r++)
+        hosts[r] = comm_host(comm, r);
+    out->hosts = hosts;
+    out->ranks = count;
+    return hosts ? 0 : -1;
+}
+
 int run_facts(const struct watchers_run *run, struct arena *arena, struct record_facts *out,
               struct error *err)
 {
@@ -149,7 +165,7 @@ int run_facts(const struct watchers_run *run, struct arena *arena, struct record
     list_settings(run->options, arena, out);
     list_memory(run->plan, arena, out);
     list_layers(run->plan, arena, out);
-    if (!out->settings || !out->memory || !out->layers)
+    if (list_ranks(run->comm, arena, out) < 0 || !out->settings || !out->memory || !out->layers)
         return error_set(err, ERROR_MEMORY, "no memory for the facts of the run");
     return 0;
 }

@@ -114,6 +114,7 @@ static int make_events(struct tensorboard *tensorboard, const struct tensorboard
                                     .nodes = arena ? describe_graph(options->graph, arena) : NULL,
                                     .node_count = graph_value_count(options->graph),
                                     .histogram_every = options->histogram_every,
+                                    .ranks = options->ranks,
                                     .weights = read_weights,
                                     .context = tensorboard};
     if (!events.nodes)

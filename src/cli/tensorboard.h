@@ -18,6 +18,7 @@ struct tensorboard_options {
     const struct graph *graph; /* borrowed */
     struct params *params;     /* borrowed; laid out by a plan; read when a step is finished */
     struct spool *spool;       /* borrowed */
+    int ranks;                 /* 0: one */
 };
 
 int tensorboard_create(const struct tensorboard_options *options, struct tensorboard **out,

@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/stop.h"
 #include "cli/signals.h"
+#include "train/bucket_tuner.h"
 
 enum { EXPLAINED_STEPS = 5, WARMUP_STEPS = 5 };
 
@@ -196,7 +197,8 @@ static int parse_schedule(struct training *training, struct error *err)
 /* Only the first of several ranks writes files and prints results. */
 static int meet(struct training *training, struct training_settings *settings, struct error *err)
 {
-    if (ranks_open(&training->ranks, &settings->ranks, &training->session.deal, err) < 0)
+    if (ranks_open(&training->ranks, training->options, &settings->ranks, &training->session.deal,
+                   err) < 0)
         return -1;
     if (training->ranks.rank == 0)
         return 0;
@@ -312,6 +314,14 @@ static int64_t warmup_steps(const struct training *training)
     return half < WARMUP_STEPS ? half : WARMUP_STEPS;
 }
 
+/* After these, steps are as they will be: a timeline of trials with buckets would mislead. */
+static int64_t unsettled_steps(const struct training *training)
+{
+    int64_t trials = bucket_tuner_steps(), left = training->goal - training->step;
+    bool tunes = training->ranks.size > 1 && training->ranks.trainer.tune_buckets;
+    return tunes && left >= 2 * trials ? trials : warmup_steps(training);
+}
+
 static int make_report(struct training *training, struct error *err)
 {
     report_release(&training->report);
@@ -337,7 +347,7 @@ static int make_watchers(struct training *training, struct error *err)
                                .evaluation_loader = training->validation.source.trainer.loader,
                                .output_dir = training->settings->output_dir,
                                .first_step = training->step,
-                               .warmup_steps = warmup_steps(training),
+                               .warmup_steps = unsettled_steps(training),
                                .total_steps = training->goal,
                                .batch = (int)training->ranks.global_batch,
                                .threads = training->session.threads,
@@ -423,6 +433,7 @@ int training_run(struct training *training, struct error *err)
     };
     training->watched_examples += training->report.examples;
     training->first_step = training->step;
+    training->leaves = true; /* what fails now, such as a watcher's file, fails here alone */
     if (parse_schedule(training, err) < 0 || make_report(training, err) < 0 ||
         make_watchers(training, err) < 0)
         return -1;

@@ -39,6 +39,7 @@ static int watch_in_files(const struct watchers_settings *settings, const struct
                                               .histogram_every = settings->histogram_every,
                                               .graph = run->graph,
                                               .params = run->params,
+                                              .ranks = comm_size(run->comm),
                                               .spool = watchers->spool};
     if (settings->tensorboard && tensorboard_create(&tensorboard, &watchers->tensorboard, err) < 0)
         return error_wrap(err, "--tensorboard");
@@ -56,7 +57,8 @@ static int trace(const struct watchers_settings *settings, const struct watchers
                                  .evaluation_loader = run->evaluation_loader,
                                  .first_step = run->first_step,
                                  .warmup_steps = run->warmup_steps,
-                                 .total_steps = run->total_steps};
+                                 .total_steps = run->total_steps,
+                                 .comm = run->comm};
     return tracing_create(&settings->trace, &traced, &watchers->tracing, err);
 }
 
@@ -144,16 +146,26 @@ static int watch_for_the_page(const struct watchers_settings *settings,
     return 0;
 }
 
+/* The first of the ranks tells of all; another only shows lines on request, and records its part of
+ * the timeline. */
+static int watch_another_rank(const struct watchers_settings *settings,
+                              const struct watchers_run *run, struct watchers *out,
+                              struct error *err)
+{
+    struct watchers_settings lines = {.quiet = !settings->verbose, .verbose = settings->verbose};
+    *out = (struct watchers){0};
+    if (trace(settings, run, out, err) == 0 && watch_on_standard_error(&lines, out, err) == 0)
+        return 0;
+    watchers_release(out);
+    return -1;
+}
+
 int watchers_create(const struct watchers_settings *settings, const struct watchers_run *run,
                     struct watchers *out, struct error *err)
 {
     struct watchers watchers = {0};
-    if (comm_rank(run->comm) > 0) {
-        struct watchers_settings lines = {.quiet = !settings->verbose,
-                                          .verbose = settings->verbose};
-        *out = watchers;
-        return watch_on_standard_error(&lines, out, err);
-    }
+    if (comm_rank(run->comm) > 0)
+        return watch_another_rank(settings, run, out, err);
     if (watch_in_files(settings, run, &watchers, err) < 0 ||
         trace(settings, run, &watchers, err) < 0 ||
         watch_for_the_page(settings, run, &watchers, err) < 0 ||

@@ -64,7 +64,7 @@ struct watchers_run {
     const char *output_dir;                    /* NULL: nothing is kept */
     int64_t first_step, warmup_steps, total_steps;
     int batch, threads;
-    struct comm *comm; /* of several ranks only the first has watchers, but for lines on request */
+    struct comm *comm; /* of several ranks only the first has watchers, but for lines and times */
 };
 
 /* All zero is none. */

@@ -132,15 +132,19 @@ static int run_job(struct mpi *mpi, struct job *job)
     }
 }
 
+/* A reduction's name does not last as long as the trace, so it is copied. */
 static void note_span(struct mpi *mpi, const struct job *job, int64_t number)
 {
-    struct trace_span span = {.name = job_names[job->kind],
-                              .category = "comm",
+    const struct comm_reduction *reduction = &job->reduction;
+    size_t each = reduction->wire == COMM_WIRE_HALF ? sizeof(uint16_t) : sizeof(float);
+    size_t bytes = job->kind == JOB_REDUCE ? reduction->count * each : job->bytes;
+    struct trace_span span = {.category = "comm",
                               .start = job->start,
                               .end = job->end,
                               .arguments = {{"job", .number = number},
-                                            {"bytes", .number = (int64_t)(job->reduction.count *
-                                                                          sizeof(float))}}};
+                                            {"bytes", .number = (int64_t)bytes}}};
+    snprintf(span.label, sizeof span.label, "%s",
+             reduction->name ? reduction->name : job_names[job->kind]);
     trace_add(mpi->track, &span);
 }
 
@@ -157,8 +161,10 @@ static void do_job(struct mpi *mpi, int64_t number)
     mpi_pulse_job(mpi->pulse, 0, NULL);
     if (code != MPI_SUCCESS)
         refuse(job_names[job->kind], code, &job->error);
+    pthread_mutex_lock(&mpi->lock);
     if (mpi->track)
         note_span(mpi, job, number);
+    pthread_mutex_unlock(&mpi->lock);
 }
 
 /* --- the thread that talks -------------------------------------------------------------------- */
@@ -369,7 +375,10 @@ static void mpi_watch_stalls(struct comm *comm, double warning, double limit)
 
 static void mpi_trace(struct comm *comm, struct trace_track *track)
 {
-    mpi_of(comm)->track = track;
+    struct mpi *mpi = mpi_of(comm);
+    pthread_mutex_lock(&mpi->lock);
+    mpi->track = track;
+    pthread_mutex_unlock(&mpi->lock);
 }
 
 static void release(struct mpi *mpi)

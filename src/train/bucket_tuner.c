@@ -60,3 +60,8 @@ void bucket_tuner_note(struct bucket_tuner *tuner, double seconds)
         tuner->size = sizes[next % TUNER_SIZES];
     }
 }
+
+int bucket_tuner_steps(void)
+{
+    return FIRST_STEPS + TUNER_SIZES * TUNER_ROUNDS;
+}

@@ -23,5 +23,7 @@ size_t bucket_tuner_size(const struct bucket_tuner *tuner);
 size_t bucket_tuner_settled(const struct bucket_tuner *tuner);
 /* A step with that size took so long. */
 void bucket_tuner_note(struct bucket_tuner *tuner, double seconds);
+/* After so many the size stays. */
+int bucket_tuner_steps(void);
 
 #endif

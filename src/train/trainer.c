@@ -65,6 +65,8 @@ static struct train_event make_event(const struct run *run, enum train_event_kin
         .auc = NAN,
         .majority = NAN,
         .rate = schedule_rate(run->inputs->schedule, run->step),
+        .rank_count = run->ranks,
+        .slowest = -1,
     };
 }
 

@@ -12,8 +12,10 @@
 #include "base/files.h"
 #include "base/memory.h"
 #include "base/strbuf.h"
+#include "train/exchange.h"
 #include "train/trainer.h"
 #include "watch/histogram.h"
+#include "watch/rank_times.h"
 #include "watch/spool.h"
 #include "wire/tfrecord.h"
 
@@ -23,7 +25,7 @@ enum {
 };
 
 /* Seconds of the parts of a step, in the order of their tags. */
-enum { TOTAL, INPUT, FORWARD, BACKWARD, REDUCE, UPDATE, PARTS };
+enum { TOTAL, INPUT, FORWARD, BACKWARD, REDUCE, UPDATE, HIDDEN, PARTS };
 
 struct events {
     struct events_options options;
@@ -37,6 +39,7 @@ struct events {
     int64_t told_examples;       /* of the run, when a step was last told */
     int64_t steps;               /* since then */
     double seconds[PARTS];       /* the same */
+    double *own_seconds;         /* [ranks] of the last step; NULL: one rank */
     int64_t histogram_step;      /* of the last histograms, or -1 */
 };
 
@@ -113,6 +116,15 @@ static int start_file(struct events *events, struct error *err)
     return options->histogram_every ? histogram_create(&events->histogram, err) : 0;
 }
 
+static int make_ranks(struct events *events, struct error *err)
+{
+    int ranks = events->options.ranks;
+    if (ranks < 2)
+        return 0;
+    events->own_seconds = memory_allocate((size_t)ranks * sizeof *events->own_seconds);
+    return events->own_seconds ? 0 : error_set(err, ERROR_MEMORY, "no memory for %d ranks", ranks);
+}
+
 int events_create(const struct events_options *options, struct events **out, struct error *err)
 {
     struct events *events = memory_allocate(sizeof *events);
@@ -127,7 +139,7 @@ int events_create(const struct events_options *options, struct events **out, str
         events->options.wall = clock_wall_seconds;
     events->histogram_step = -1;
     strbuf_init(&events->record);
-    if (start_file(events, err) < 0) {
+    if (make_ranks(events, err) < 0 || start_file(events, err) < 0) {
         events_destroy(events);
         return -1;
     }
@@ -140,6 +152,7 @@ void events_destroy(struct events *events)
     if (!events)
         return;
     histogram_destroy(events->histogram);
+    memory_free(events->own_seconds);
     strbuf_release(&events->record);
     memory_free(events);
 }
@@ -179,12 +192,28 @@ static void on_started(struct events *events, const struct train_event *event)
 
 static void add_parts(struct events *events)
 {
-    static const char *const tags[PARTS] = {"step_seconds/total",   "step_seconds/input",
-                                            "step_seconds/forward", "step_seconds/backward",
-                                            "step_seconds/reduce",  "step_seconds/update"};
-    for (int part = 0; part < PARTS; part++)
+    static const char *const tags[PARTS] = {"step_seconds/total",        "step_seconds/input",
+                                            "step_seconds/forward",      "step_seconds/backward",
+                                            "step_seconds/reduce",       "step_seconds/update",
+                                            "step_seconds/reduce_hidden"};
+    int parts = events->own_seconds ? PARTS : HIDDEN;
+    for (int part = 0; part < parts; part++)
         event_add_scalar(&events->record, tags[part],
                          events->seconds[part] / (double)events->steps);
+}
+
+static void add_ranks(struct events *events)
+{
+    struct strbuf *record = &events->record;
+    if (!events->own_seconds)
+        return;
+    struct rank_spread spread = rank_spread_of(events->own_seconds, events->options.ranks);
+    event_add_scalar(record, "ranks/own_seconds_min", spread.least);
+    event_add_scalar(record, "ranks/own_seconds_median", spread.median);
+    event_add_scalar(record, "ranks/own_seconds_max", spread.most);
+    event_add_scalar(record, "ranks/slowest", events->last.slowest);
+    event_add_scalar(record, "ranks/slowest_excess_seconds", spread.most - spread.median);
+    event_add_scalar(record, "ranks/bucket_bytes", (double)events->last.bucket_bytes);
 }
 
 static void tell_step(struct events *events)
@@ -202,6 +231,7 @@ static void tell_step(struct events *events)
     if (events->seconds[TOTAL] > 0)
         event_add_scalar(record, "examples_per_second", examples / events->seconds[TOTAL]);
     add_parts(events);
+    add_ranks(events);
     event_end_summary(record, summary);
     end_record(events);
     events->told = true;
@@ -214,11 +244,15 @@ static void count_step(struct events *events, const struct train_event *event)
 {
     const double parts[PARTS] = {event->step_seconds,    event->input_seconds,
                                  event->forward_seconds, event->backward_seconds,
-                                 event->reduce_seconds,  event->update_seconds};
+                                 event->reduce_seconds,  event->update_seconds,
+                                 event->hidden_seconds};
     for (int part = 0; part < PARTS; part++)
         events->seconds[part] += parts[part];
     events->steps++;
+    for (int r = 0; events->own_seconds && event->ranks && r < events->options.ranks; r++)
+        events->own_seconds[r] = rank_status_own(&event->ranks[r]);
     events->last = *event;
+    events->last.ranks = NULL; /* valid for this call only */
     events->told = false;
 }
 

@@ -34,6 +34,7 @@ struct events_options {
     int64_t histogram_every;
     bool (*weights)(void *context, int index, struct events_weights *out);
     void *context;
+    int ranks;               /* 0: one */
     double interval_seconds; /* between two steps that are told; 0: a tenth of a second */
     double (*now)(void);     /* NULL: the clock */
     double (*wall)(void);    /* seconds since 1970; NULL: the clock */

@@ -126,6 +126,72 @@ static void add_parts(const struct record_totals *totals, struct strbuf *out)
                "Time in which training waited for a batch.", totals->input_seconds);
 }
 
+/* --- ranks ----------------------------------------------------------------------------------- */
+
+static void add_rank_seconds(struct strbuf *out, const char *rank, int part, double seconds)
+{
+    strbuf_addf(out, "lockstep_rank_seconds_total{rank=\"%s\",part=\"%s\"} %.15g\n", rank,
+                rank_part_name(part), seconds);
+}
+
+/* The least and the most of sums that grow do so, too. */
+static void add_extremes(const struct record *record, struct strbuf *out)
+{
+    for (int part = 0; part < RANK_PARTS; part++) {
+        double least = INFINITY, most = 0;
+        for (int r = 0; r < record->facts.ranks; r++) {
+            least = fmin(least, record->ranks[r].total[part]);
+            most = fmax(most, record->ranks[r].total[part]);
+        }
+        add_rank_seconds(out, "min", part, least);
+        add_rank_seconds(out, "max", part, most);
+    }
+}
+
+static void add_each_rank(const struct record *record, struct strbuf *out)
+{
+    char rank[16];
+    for (int r = 0; r < record->facts.ranks; r++) {
+        snprintf(rank, sizeof rank, "%d", r);
+        for (int part = 0; part < RANK_PARTS; part++)
+            add_rank_seconds(out, rank, part, record->ranks[r].total[part]);
+    }
+    add_head(out, "lockstep_rank_slowest_steps_total", "counter",
+             "Steps in which this rank's own work took longest.");
+    for (int r = 0; r < record->facts.ranks; r++)
+        strbuf_addf(out, "lockstep_rank_slowest_steps_total{rank=\"%d\"} %" PRId64 "\n", r,
+                    record->ranks[r].slowest);
+    add_head(out, "lockstep_rank_info", "gauge", "Where the rank runs; always 1.");
+    for (int r = 0; record->facts.hosts && r < record->facts.ranks; r++) {
+        strbuf_addf(out, "lockstep_rank_info{rank=\"%d\",", r);
+        add_label(out, "host", record->facts.hosts[r]);
+        strbuf_add(out, "} 1\n");
+    }
+}
+
+/* A series for each of thousands of ranks would be a burden: then only the extremes are told. */
+static void add_ranks(struct record *record, struct strbuf *out)
+{
+    if (!record->rank_times)
+        return;
+    rank_times_read(record->rank_times, record->ranks);
+    add_metric(out, "lockstep_train_ranks", "gauge", "Ranks that train together.",
+               record->facts.ranks);
+    add_metric(out, "lockstep_train_reduce_hidden_seconds_total", "counter",
+               "Time of reductions of rank 0 that ran beside its computation.",
+               record->totals.hidden_seconds);
+    if (record->totals.steps)
+        add_metric(out, "lockstep_train_bucket_bytes", "gauge",
+                   "Gradients that are reduced together; 0: all.",
+                   (double)record->last_step.bucket_bytes);
+    add_head(out, "lockstep_rank_seconds_total", "counter",
+             "Time of each rank by part; hidden is beside the others.");
+    if (record->facts.ranks > RECORD_RANKS)
+        add_extremes(record, out);
+    else
+        add_each_rank(record, out);
+}
+
 static void add_evaluation(const struct record *record, struct strbuf *out)
 {
     const struct train_event *event = &record->evaluation;
@@ -169,6 +235,7 @@ int record_exposition(struct record *record, struct strbuf *out, struct error *e
     add_scores(record, out);
     add_histogram(&record->totals, out);
     add_parts(&record->totals, out);
+    add_ranks(record, out);
     add_evaluation(record, out);
     add_checkpoints(record, out);
     pthread_mutex_unlock(&record->lock);

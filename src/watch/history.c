@@ -23,6 +23,7 @@ static void merge(struct history_point *into, const struct history_point *more)
     into->forward_seconds += more->forward_seconds;
     into->backward_seconds += more->backward_seconds;
     into->reduce_seconds += more->reduce_seconds;
+    into->hidden_seconds += more->hidden_seconds;
     into->update_seconds += more->update_seconds;
     into->resident = fmax(into->resident, more->resident);
 }
@@ -59,6 +60,7 @@ static struct history_point make_point(const struct ring_entry *entry, int64_t e
         .forward_seconds = event->forward_seconds,
         .backward_seconds = event->backward_seconds,
         .reduce_seconds = event->reduce_seconds,
+        .hidden_seconds = event->hidden_seconds,
         .update_seconds = event->update_seconds,
         .resident = resident,
     };

@@ -21,7 +21,8 @@ struct history_point {
     double accuracy, rate;
     double step_seconds; /* sums, as those below */
     double input_seconds, forward_seconds, backward_seconds, reduce_seconds, update_seconds;
-    double resident; /* bytes; the most of them */
+    double hidden_seconds; /* of reductions, beside the computation */
+    double resident;       /* bytes; the most of them */
 };
 
 struct history_evaluation {

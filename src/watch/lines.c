@@ -13,7 +13,8 @@
 struct lines {
     struct lines_options options;
     struct pace pace;
-    double started, written; /* when */
+    double started, written;             /* when */
+    double step_seconds, reduce_seconds; /* since a step was last told */
 };
 
 int lines_create(const struct lines_options *options, struct lines **out, struct error *err)
@@ -59,8 +60,20 @@ static void on_started(struct lines *lines, const struct train_event *event)
     lines->started = lines->options.now();
     stamp(lines);
     fprintf(lines->options.out,
-            "training from step %" PRId64 " to %" PRId64 ", %" PRId64 " steps per epoch\n",
+            "training from step %" PRId64 " to %" PRId64 ", %" PRId64 " steps per epoch",
             event->step, event->total, event->steps_per_epoch);
+    if (event->rank_count > 1)
+        fprintf(lines->options.out, ", %d ranks", event->rank_count);
+    fputc('\n', lines->options.out);
+}
+
+/* What could not be hidden behind the computation. */
+static void write_waiting(struct lines *lines, const struct train_event *event)
+{
+    if (event->rank_count > 1 && lines->step_seconds > 0)
+        fprintf(lines->options.out, ", %.0f %% waiting for ranks",
+                100 * lines->reduce_seconds / lines->step_seconds);
+    lines->step_seconds = lines->reduce_seconds = 0;
 }
 
 /* The first and the last step are always told. */
@@ -68,6 +81,8 @@ static void on_step(struct lines *lines, const struct train_event *event)
 {
     double now = lines->options.now();
     pace_add(&lines->pace, event);
+    lines->step_seconds += event->step_seconds;
+    lines->reduce_seconds += event->reduce_seconds;
     if (lines->pace.steps > 1 && event->step < event->total &&
         now - lines->written < lines->options.interval_seconds)
         return;
@@ -76,10 +91,12 @@ static void on_step(struct lines *lines, const struct train_event *event)
     stamp(lines);
     fprintf(lines->options.out, "step %" PRId64 "/%" PRId64 ", ", event->step, event->total);
     write_scores(lines->options.out, lines->pace.loss, lines->pace.accuracy);
-    fprintf(lines->options.out, ", lr %s, %s examples/s, %s left\n",
+    fprintf(lines->options.out, ", lr %s, %s examples/s, %s left",
             pace_number_text(event->rate, rate, sizeof rate),
             pace_number_text(pace_examples_per_second(&lines->pace), speed, sizeof speed),
             pace_duration_text(pace_seconds_left(&lines->pace, event), left, sizeof left));
+    write_waiting(lines, event);
+    fputc('\n', lines->options.out);
 }
 
 static void on_evaluated(const struct lines *lines, const struct train_event *event)

@@ -15,6 +15,7 @@ EMBED(style, "web/dashboard.css");
 EMBED(text, "web/text.js");
 EMBED(charts, "web/charts.js");
 EMBED(layers, "web/layers.js");
+EMBED(ranks, "web/ranks.js");
 EMBED(script, "web/dashboard.js");
 
 static struct page_file make(const char *path, const char *type, const char *from, const char *end)
@@ -30,5 +31,6 @@ void page_files(struct page_file out[PAGE_FILES])
     out[2] = make("/text.js", javascript, page_text, page_text_end);
     out[3] = make("/charts.js", javascript, page_charts, page_charts_end);
     out[4] = make("/layers.js", javascript, page_layers, page_layers_end);
-    out[5] = make("/dashboard.js", javascript, page_script, page_script_end);
+    out[5] = make("/ranks.js", javascript, page_ranks, page_ranks_end);
+    out[6] = make("/dashboard.js", javascript, page_script, page_script_end);
 }

@@ -12,7 +12,7 @@ struct page_file {
 };
 
 /* The page itself comes first, then what it refers to, in its order. */
-enum { PAGE_FILES = 6 };
+enum { PAGE_FILES = 7 };
 void page_files(struct page_file out[PAGE_FILES]);
 
 #endif

@@ -131,14 +131,14 @@ static void write_numbers(const struct pace *pace, const struct train_event *eve
              pace_duration_text(pace_seconds_left(pace, event), left, sizeof left));
 }
 
-/* "  412 MB", "  12.3 GB" */
-static void write_memory(size_t bytes, char *text, size_t room)
+/* "  412 MB", "  12.3 GB", "  412 MB  2 ranks" */
+static void write_memory(size_t bytes, int ranks, char *text, size_t room)
 {
     double megabytes = (double)bytes / 1e6;
-    if (megabytes < 10000)
-        snprintf(text, room, "  %.0f MB", megabytes);
-    else
-        snprintf(text, room, "  %.1f GB", megabytes / 1000);
+    int length = megabytes < 10000 ? snprintf(text, room, "  %.0f MB", megabytes)
+                                   : snprintf(text, room, "  %.1f GB", megabytes / 1000);
+    if (ranks > 1 && length > 0 && (size_t)length < room)
+        snprintf(text + length, room - (size_t)length, "  %d ranks", ranks);
 }
 
 /* The bar gets what the numbers leave, of which the memory goes first when the line is narrow. */
@@ -148,7 +148,7 @@ static void draw(struct progress *progress, const struct train_event *event)
     int wide = columns(progress);
     write_place(event, place, sizeof place);
     write_numbers(&progress->pace, event, numbers, sizeof numbers);
-    write_memory(progress->options.memory(), memory, sizeof memory);
+    write_memory(progress->options.memory(), event->rank_count, memory, sizeof memory);
     int text = (int)(strlen(place) + 2 + strlen(numbers));
     if (text + (int)strlen(memory) > wide - 1)
         memory[0] = '\0';

@@ -20,6 +20,17 @@ static int open_lines(struct record *record, struct error *err)
     return lines_create(&options, &record->lines, err);
 }
 
+static int make_ranks(struct record *record, struct error *err)
+{
+    int ranks = record->facts.ranks;
+    if (ranks < 2)
+        return 0;
+    record->ranks = memory_allocate((size_t)ranks * sizeof *record->ranks);
+    if (!record->ranks)
+        return error_set(err, ERROR_MEMORY, "no memory for the times of %d ranks", ranks);
+    return rank_times_create(ranks, &record->rank_times, err);
+}
+
 int record_create(const struct record_facts *facts, const struct record_options *options,
                   struct record **out, struct error *err)
 {
@@ -37,7 +48,7 @@ int record_create(const struct record_facts *facts, const struct record_options 
     if (!record->layer_seconds)
         error_set(err, ERROR_MEMORY, "no memory for the record of the training");
     if (!record->layer_seconds || ring_create(RING_CAPACITY, &record->ring, err) < 0 ||
-        open_lines(record, err) < 0) {
+        make_ranks(record, err) < 0 || open_lines(record, err) < 0) {
         record_destroy(record);
         return -1;
     }
@@ -53,6 +64,8 @@ void record_destroy(struct record *record)
     if (record->lines_out)
         fclose(record->lines_out);
     ring_destroy(record->ring);
+    rank_times_destroy(record->rank_times);
+    memory_free(record->ranks);
     memory_free(record->layer_seconds);
     pthread_mutex_destroy(&record->layer_lock);
     pthread_mutex_destroy(&record->lock);
@@ -90,6 +103,8 @@ void record_observe(void *context, const struct train_event *event)
     double now = record->options.wall();
     ring_put(record->ring, event, now);
     offer_layers(record, event, now);
+    if (record->rank_times && event->kind == TRAIN_STEP)
+        rank_times_add(record->rank_times, event, now);
     if (record->options.readers)
         return;
     pthread_mutex_lock(&record->lock); /* nobody else takes it */
@@ -111,6 +126,8 @@ void record_fail(struct record *record, const char *message)
 
 void record_close(struct record *record)
 {
+    if (record->rank_times)
+        rank_times_flush(record->rank_times);
     pthread_mutex_lock(&record->lock);
     do
         record_drain(record);
@@ -156,6 +173,7 @@ static void on_steps(struct record *record, const struct ring_entry *entry)
     totals->forward_seconds += event->forward_seconds;
     totals->backward_seconds += event->backward_seconds;
     totals->reduce_seconds += event->reduce_seconds;
+    totals->hidden_seconds += event->hidden_seconds;
     totals->update_seconds += event->update_seconds;
     history_add(&record->history, entry, entry->at - record->started, record->resident);
     /* The pace of several steps that came as one is that of any of them. */

@@ -35,7 +35,9 @@ struct record_facts {
     const char *version; /* of the program */
     const char *command, *model, *data;
     int64_t total_steps;
-    int batch, threads;
+    int batch, threads;       /* batch: of all ranks; threads: of each */
+    int ranks;                /* 0: one */
+    const char *const *hosts; /* [ranks] */
     const struct record_setting *settings;
     int setting_count;
     const struct record_memory *memory;
@@ -76,7 +78,7 @@ int record_snapshot(struct record *record, struct strbuf *out, struct error *err
 
 /* How far deltas have gone. All zero is the start. */
 struct record_cursor {
-    int64_t generation, log, layer_readings, entries;
+    int64_t generation, log, layer_readings, rank_readings, entries;
     int points, evaluations;
     double told; /* when the last one was made */
 };

@@ -7,6 +7,7 @@
 #include "train/trainer.h"
 #include "watch/history.h"
 #include "watch/pace.h"
+#include "watch/rank_times.h"
 #include "watch/record.h"
 #include "watch/ring.h"
 #include "watch/tail.h"
@@ -19,13 +20,14 @@ enum record_state {
     RECORD_FAILED,
 };
 
+enum { RECORD_RANKS = 256 };  /* shown one by one, at most */
 enum { RECORD_BUCKETS = 16 }; /* of step seconds, besides the one that has no end */
 
 /* Sums since the start of the run, as counters of metrics want them. */
 struct record_totals {
     int64_t steps, evaluations, checkpoints;
     double step_seconds, input_seconds, forward_seconds, backward_seconds, reduce_seconds,
-        update_seconds, evaluation_seconds, checkpoint_seconds;
+        hidden_seconds, update_seconds, evaluation_seconds, checkpoint_seconds;
     int64_t buckets[RECORD_BUCKETS + 1]; /* steps in each, not yet summed up */
 };
 
@@ -34,7 +36,8 @@ struct record {
     struct record_options options;
     struct ring *ring;
     struct tail tail;
-    double layers_read; /* when; the training thread's */
+    struct rank_times *rank_times; /* NULL: one rank */
+    double layers_read;            /* when; the training thread's */
 
     pthread_mutex_t layer_lock; /* guards the two below; the training thread only tries it */
     double *layer_seconds;
@@ -42,6 +45,7 @@ struct record {
 
     pthread_mutex_t
         lock; /* guards all below; readers', never the training thread's while it runs */
+    struct rank_time *ranks; /* [facts.ranks]: the copy of who shows them */
     enum record_state state;
     char message[256]; /* why it failed */
     struct lines *lines;

@@ -28,6 +28,14 @@ static void set_short(struct json *object, const char *key, double value)
     json_set_number(object, key, short_number(value));
 }
 
+static struct json *describe_hosts(const struct record_facts *facts)
+{
+    struct json *hosts = json_array_create();
+    for (int r = 0; facts->hosts && r < facts->ranks; r++)
+        json_append_text(hosts, facts->hosts[r]);
+    return hosts;
+}
+
 static struct json *describe_run(const struct record *record)
 {
     const struct record_facts *facts = &record->facts;
@@ -38,6 +46,8 @@ static struct json *describe_run(const struct record *record)
     json_set_text(run, "data", facts->data);
     json_set_integer(run, "batch", facts->batch);
     json_set_integer(run, "threads", facts->threads);
+    json_set_integer(run, "ranks", facts->ranks > 1 ? facts->ranks : 1);
+    json_set(run, "hosts", describe_hosts(facts));
     json_set_number(run, "started", record->started ? record->started : NAN);
     return run;
 }
@@ -62,6 +72,7 @@ static struct json *describe_status(const struct record *record)
     set_short(status, "examples_per_second",
               stepped ? pace_examples_per_second(&record->pace) : NAN);
     set_short(status, "step_seconds", stepped ? record->pace.step_seconds : NAN);
+    json_set_number(status, "bucket", stepped ? (double)last->bucket_bytes : NAN);
     json_set_number(status, "resident", record->resident);
     json_set_number(status, "peak", (double)memory_peak_rss_bytes());
     json_set_integer(status, "saved_step", record->totals.checkpoints ? record->saved.step : -1);
@@ -87,6 +98,7 @@ static const struct {
     {"forward", offsetof(struct history_point, forward_seconds), true},
     {"backward", offsetof(struct history_point, backward_seconds), true},
     {"reduce", offsetof(struct history_point, reduce_seconds), true},
+    {"hidden", offsetof(struct history_point, hidden_seconds), true},
     {"update", offsetof(struct history_point, update_seconds), true},
 };
 
@@ -217,6 +229,40 @@ static struct json *describe_layer_times(struct record *record, int64_t *reading
     return seconds;
 }
 
+/* --- ranks ----------------------------------------------------------------------------------- */
+
+static int compare_own(const void *a, const void *b)
+{
+    double first = rank_time_own(a), second = rank_time_own(b);
+    return (first < second) - (first > second);
+}
+
+/* [rank, steps in which it was the slowest, seconds of each part], seconds of a step now. */
+static struct json *describe_rank(const struct rank_time *time)
+{
+    struct json *row = json_array_create();
+    json_append_integer(row, time->rank);
+    json_append_integer(row, time->slowest);
+    for (int part = 0; part < RANK_PARTS; part++)
+        json_append_number(row, short_number(time->recent[part]));
+    return row;
+}
+
+/* Of very many, those that take longest: they are the ones that the others wait for. */
+static struct json *describe_ranks(struct record *record, int64_t *readings)
+{
+    struct json *rows = json_array_create();
+    int count = record->rank_times ? record->facts.ranks : 0;
+    *readings = count ? rank_times_read(record->rank_times, record->ranks) : 0;
+    if (count > RECORD_RANKS) {
+        qsort(record->ranks, (size_t)count, sizeof *record->ranks, compare_own);
+        count = RECORD_RANKS;
+    }
+    for (int r = 0; *readings && r < count; r++)
+        json_append(rows, describe_rank(&record->ranks[r]));
+    return rows;
+}
+
 /* --- documents ------------------------------------------------------------------------------- */
 
 /* Takes over `json`; the text has no newline. */
@@ -247,6 +293,7 @@ int record_snapshot(struct record *record, struct strbuf *out, struct error *err
     json_set(json, "points", describe_points(&record->history, 0));
     json_set(json, "evaluations", describe_evaluations(&record->history, 0));
     json_set(json, "layer_seconds", describe_layer_times(record, &unused));
+    json_set(json, "ranks", describe_ranks(record, &unused));
     pthread_mutex_unlock(&record->lock);
     json_set(json, "log", describe_log(record, 0, &unused));
     json_set(json, "layers", describe_layers(&record->facts));
@@ -282,6 +329,12 @@ static void describe_changes(struct record *record, struct record_cursor *cursor
     else
         json_release(seconds);
     cursor->layer_readings = readings;
+    struct json *ranks = describe_ranks(record, &readings);
+    if (readings != cursor->rank_readings)
+        json_set(json, "ranks", ranks);
+    else
+        json_release(ranks);
+    cursor->rank_readings = readings;
     move_cursor(record, cursor);
 }
 

@@ -49,6 +49,7 @@ void ring_merge(struct ring_entry *into, const struct ring_entry *more)
     merged.forward_seconds += to->forward_seconds;
     merged.backward_seconds += to->backward_seconds;
     merged.reduce_seconds += to->reduce_seconds;
+    merged.hidden_seconds += to->hidden_seconds;
     merged.update_seconds += to->update_seconds;
     into->event = merged;
     into->steps += more->steps;
@@ -97,6 +98,7 @@ void ring_put(struct ring *ring, const struct train_event *event, double at)
     if (event->path)
         snprintf(entry.path, sizeof entry.path, "%s", event->path);
     entry.event.path = NULL;
+    entry.event.ranks = NULL; /* valid for the observer's call only */
     if (!ring_flush(ring) || !store(ring, &entry))
         hold(ring, &entry);
 }

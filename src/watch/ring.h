@@ -13,7 +13,7 @@ struct ring;
 enum { RING_PATH_BYTES = 160 };
 
 struct ring_entry {
-    /* Of steps: means of the scores, sums of the seconds; `path` is NULL. */
+    /* Of steps: means of the scores, sums of the seconds; `path` and `ranks` are NULL. */
     struct train_event event;
     int64_t steps;    /* how many it stands for: more than 1 when the reader was late */
     double low, high; /* least and greatest loss of them */

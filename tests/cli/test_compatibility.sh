@@ -51,7 +51,10 @@ done
 for name in DATASET_DIR OUTPUT_DIR CHECKPOINT_DIR TARGET_ACCURACY STEPS RETRY_LIMIT \
     OMP_NUM_THREADS KMP_AFFINITY KMP_BLOCKTIME KMP_SETTINGS HOROVOD_FUSION_THRESHOLD \
     HOROVOD_HIERARCHICAL_ALLREDUCE NCCL_SOCKET_IFNAME NCCL_MIN_NRINGS NCCL_DEBUG TF_CONFIG FS_ID \
-    GROUP_ID GROUP_NAME NFS_PATH NFS_SERVER PVC_NAME PVC_PATH REPLICAS TF_SERVING_PORT USER_ID \
+    HOROVOD_TIMELINE HOROVOD_TIMELINE_MARK_CYCLES HOROVOD_STALL_CHECK_TIME_SECONDS \
+    HOROVOD_STALL_SHUTDOWN_TIME_SECONDS HOROVOD_STALL_CHECK_DISABLE HOROVOD_AUTOTUNE \
+    HOROVOD_AUTOTUNE_LOG HOROVOD_CYCLE_TIME HOROVOD_CACHE_CAPACITY HOROVOD_CPU_OPERATIONS \
+    OMPI_COMM_WORLD_SIZE PMI_SIZE HOROVOD_SIZE GROUP_ID GROUP_NAME NFS_PATH NFS_SERVER PVC_NAME PVC_PATH REPLICAS TF_SERVING_PORT USER_ID \
     USER_NAME IMAGE_SUFFIX IMAGE_VERSION MODEL_DIR MODEL_NAME MODEL_SCRIPT REGISTRY WORKERS; do
     grep -qF "\`\$$name\`" "$page" || fail "docs/compatibility.md has no \$$name"
 done
@@ -74,4 +77,24 @@ run 0 train --model-name=mnist_custom --precision=fp32 --mode=training --batch-s
 mentions out "2 steps, 32 examples"
 KMP_AFFINITY=granularity=fine run 0 train mnist_custom --examples 64 --threads 1 --steps 1 --quiet
 mentions err "KMP_AFFINITY has no effect"
+
+# Horovod's variables: those that mean the same are honoured, the others are said to do nothing.
+small="train mnist_custom --examples 64 --threads 1 --steps 2 --quiet"
+HOROVOD_TIMELINE=$work/timeline.json run 0 $small
+says err ""
+grep -q '"traceEvents"' "$work/timeline.json" || fail "HOROVOD_TIMELINE wrote no timeline"
+HOROVOD_CYCLE_TIME=3.5 HOROVOD_CPU_OPERATIONS=MPI run 0 $small
+mentions err "HOROVOD_CYCLE_TIME has no effect: there are no cycles"
+mentions err "HOROVOD_CPU_OPERATIONS has no effect: "
+HOROVOD_FUSION_THRESHOLD=16777216 HOROVOD_AUTOTUNE=1 HOROVOD_STALL_CHECK_TIME_SECONDS=5 \
+    HOROVOD_STALL_SHUTDOWN_TIME_SECONDS=50 HOROVOD_STALL_CHECK_DISABLE=0 run 0 $small
+says err ""
+HOROVOD_FUSION_THRESHOLD=much run 2 $small
+mentions err "--bucket=much: is not a size"
+HOROVOD_AUTOTUNE=perhaps run 2 $small
+mentions err "HOROVOD_AUTOTUNE=perhaps: say true or false"
+PMI_SIZE=2 run 2 $small
+mentions err "PMI_SIZE names 2 ranks, but only mpirun"
+OMPI_COMM_WORLD_SIZE=2 run 2 bench mnist_custom --data synthetic
+mentions err "OMPI_COMM_WORLD_SIZE names 2 ranks, but this command computes in one process"
 finish

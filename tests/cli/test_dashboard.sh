@@ -51,7 +51,7 @@ answers 200 "$page"
 has head "Content-Security-Policy: default-src 'none'; script-src 'self'"
 has head "X-Content-Type-Options: nosniff"
 has body "<title>lockstep</title>"
-for part in dashboard.css text.js charts.js layers.js dashboard.js; do
+for part in dashboard.css text.js charts.js layers.js ranks.js dashboard.js; do
     answers 200 "$page$part"
 done
 answers 404 "${page}favicon.ico"

@@ -74,8 +74,8 @@ def complaints(driver, of_network=True):
     return [line for line in lines if of_network or "net::" not in line]
 
 
-def start(*words):
-    process = subprocess.Popen([PROGRAM, "train", "mnist_custom", "--examples", "1280", "--threads", "1", *words],
+def start(*words, launcher=()):
+    process = subprocess.Popen([*launcher, PROGRAM, "train", "mnist_custom", "--examples", "1280", "--threads", "1", *words],
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     address = None
     for line in process.stderr:
@@ -156,6 +156,7 @@ def check_saved(driver, directory, report):
     check("saved: every chart is drawn", len(painted(driver)) == 6 and min(painted(driver)) > 20, painted(driver))
     lines = text(driver, "log-lines")
     check("saved: the log is there", "finished 200 steps" in lines, lines[-200:])
+    check("saved: one rank has no panel of ranks", not driver.find_element(By.ID, "ranks").is_displayed())
     check("saved: the settings are there", "batch-size" in text(driver, "settings-list"))
     complained = complaints(driver)
     check("saved: the console is empty", complained == [], complained)
@@ -271,6 +272,43 @@ def check_reconnecting(driver):
             second.wait()
 
 
+RANKS = """return [...document.querySelectorAll("#rank-rows li")].map((row) => ({
+    text: row.innerText, slowest: row.className === "slowest",
+    bar: [...row.querySelectorAll(".stack div")].reduce((sum, part) => sum + part.getBoundingClientRect().width, 0) }))"""
+
+
+def check_ranks(driver, directory):
+    """Two ranks on this machine: who they are, and where their time goes."""
+    os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    process, address = start("--steps", "300", "--dashboard", "0", "--output-dir", directory,
+                             launcher=("mpirun", "-np", "2", "--oversubscribe"))
+    try:
+        driver.get(address)
+        wait("ranks: the page shows both", lambda: len(driver.execute_script(RANKS)) == 2)
+        wait("ranks: it has reached the end", lambda: text(driver, "state-text") == "finished", 400)
+    finally:
+        process.wait(timeout=300)
+    check("ranks: the console stayed empty", (complained := complaints(driver)) == [], complained)
+    driver.get("file://" + os.path.join(directory, "dashboard.html"))
+    emulate(driver, 1440, 1000)
+    driver.execute_script("document.getElementById('ranks').scrollIntoView({ block: 'center', behavior: 'instant' })")
+    time.sleep(0.5)
+    rows, host = driver.execute_script(RANKS), socket.gethostname()
+    check("ranks: each is named with its host",
+          [row["text"].startswith(f"rank {i}") and host in row["text"] for i, row in enumerate(rows)] == [True, True], rows)
+    check("ranks: one is the slowest", sum(row["slowest"] for row in rows) == 1, rows)
+    check("ranks: their bars are drawn", all(row["bar"] > 50 for row in rows), rows)
+    check("ranks: the slowest is named", f"on {host}" in text(driver, "ranks-slowest"), text(driver, "ranks-slowest"))
+    check("ranks: the size of buckets is shown", "bucket" in text(driver, "ranks-sum"), text(driver, "ranks-sum"))
+    check("ranks: reductions have a chart", len(painted(driver)) == 7 and min(painted(driver)) > 20, painted(driver))
+    shoot(driver, "ranks")
+    emulate(driver, 390, 844, mobile=True)
+    time.sleep(0.5)
+    check("ranks: they fit a phone", driver.execute_script("return document.documentElement.scrollWidth") <= 390)
+    shoot(driver, "ranks-phone")
+    emulate(driver, 1440, 1000)
+
+
 def main():
     driver = open_browser()
     try:
@@ -280,6 +318,7 @@ def main():
             check_keyboard(driver)
             check_looks(driver)
             check_reconnecting(driver)
+            check_ranks(driver, os.path.join(directory, "ranks"))
     except Exception:
         traceback.print_exc(limit=4)
         results["failed"] += 1

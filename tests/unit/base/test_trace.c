@@ -2,6 +2,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/strbuf.h"
 #include "base/trace.h"
 #include "support/test.h"
 
@@ -117,4 +118,74 @@ TEST(trace, says_which_file_cannot_be_written)
     struct error err = {0};
     ASSERT_FAILS(trace_write(trace, "p", "/nowhere/trace.json", &err), err, ERROR_IO, "/nowhere");
     trace_destroy(trace);
+}
+
+TEST(trace, keeps_a_label_that_does_not_last)
+{
+    struct trace *trace = create();
+    struct trace_track *track = trace_add_track(trace, "thread", 1);
+    struct trace_span span = {.label = "bucket 3", .category = "comm", .start = 1, .end = 2};
+    trace_add(track, &span);
+    memset(&span, 'x', sizeof span);
+    struct json *json = write_and_read(trace);
+    find(json_get(json, "traceEvents"), "bucket 3");
+    json_release(json);
+}
+
+/* --- several processes ------------------------------------------------------------------------ */
+
+/* A process whose clock shows `origin` when the picture's time begins, with a span a second later. */
+static struct trace *create_at(int number, double origin, const char *span)
+{
+    struct trace *trace = create();
+    struct trace_track *track = trace_add_track(trace, "thread", 2);
+    trace_set_place(trace, number, origin);
+    trace_add(track, &(struct trace_span){
+                         .name = span, .category = "kept", .start = origin + 1, .end = origin + 2});
+    trace_add(track, &(struct trace_span){.name = "detail",
+                                          .category = "dropped",
+                                          .start = origin + 1,
+                                          .end = origin + 1.5});
+    return trace;
+}
+
+static bool is_kept(const struct trace_span *span)
+{
+    return !strcmp(span->category, "kept");
+}
+
+static int count(const struct json *events, const char *name)
+{
+    int found = 0;
+    for (int i = 0; i < json_count(events); i++)
+        found += !strcmp(json_get_text(json_at(events, i), "name", ""), name);
+    return found;
+}
+
+TEST(trace, of_several_processes_has_one_time_for_all)
+{
+    struct trace *first = create_at(1, 1000, "here");
+    for (int number = 2; number <= 3; number++) {
+        struct trace *other = create_at(number, 50 * number, "there");
+        struct strbuf text;
+        struct error err = {0};
+        strbuf_init(&text);
+        ASSERT_OK(trace_text(other, "other", number == 3 ? is_kept : NULL, &text, &err), err);
+        trace_destroy(other);
+        ASSERT_OK(trace_include(first, text.text, text.length, &err), err);
+        strbuf_release(&text);
+    }
+    struct json *json = write_and_read(first);
+    const struct json *events = json_get(json, "traceEvents");
+    ASSERT_INT(count(events, "process_name"), ==, 3);
+    ASSERT_INT(count(events, "there"), ==, 2);
+    ASSERT_INT(count(events, "detail"), ==, 2); /* the third has none */
+    for (int i = 0; i < json_count(events); i++) {
+        const struct json *event = json_at(events, i);
+        ASSERT_INT(json_get_integer(event, "pid", 0), >=, 1);
+        ASSERT_INT(json_get_integer(event, "pid", 0), <=, 3);
+        if (!strcmp(json_get_text(event, "ph", ""), "X"))
+            ASSERT_NUMBER(json_get_number(event, "ts", -1), ==, 1e6);
+    }
+    json_release(json);
 }

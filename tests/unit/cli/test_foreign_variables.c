@@ -32,12 +32,21 @@ static const char *told_of(const char *name)
 TEST(foreign_variables, one_without_effect_is_named_with_the_reason)
 {
     ASSERT_CONTAINS(told_of("KMP_BLOCKTIME"), "KMP_BLOCKTIME has no effect: ");
-    ASSERT_CONTAINS(told_of("HOROVOD_FUSION_THRESHOLD"), "exchanges no gradients");
+    ASSERT_CONTAINS(told_of("HOROVOD_CYCLE_TIME"), "HOROVOD_CYCLE_TIME has no effect: ");
 }
 
 TEST(foreign_variables, what_others_may_have_set_for_themselves_is_not_mentioned)
 {
     ASSERT_TEXT(told_of(NULL), "");
     ASSERT_TEXT(told_of("USER_NAME"), "");
+    ASSERT_TEXT(told_of("OMPI_COMM_WORLD_SIZE"), "");
     ASSERT_TEXT(told_of("PATH"), "");
+}
+
+TEST(foreign_variables, what_an_option_reads_is_not_said_to_be_without_effect)
+{
+    ASSERT_TEXT(told_of("HOROVOD_FUSION_THRESHOLD"), "");
+    ASSERT_TEXT(told_of("HOROVOD_TIMELINE"), "");
+    ASSERT_TEXT(told_of("HOROVOD_AUTOTUNE"), "");
+    ASSERT_TEXT(told_of("HOROVOD_STALL_CHECK_DISABLE"), "");
 }

@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/memory.h"
 #include "support/test.h"
+#include "train/exchange.h"
 #include "train/trainer.h"
 #include "watch/argo.h"
 #include "watch/events.h"
@@ -213,6 +214,7 @@ TEST(events, start_with_version_and_session_and_tell_scalars)
     ASSERT_CONTAINS(told, "\n3 eval/loss 0.125\n3 eval/accuracy 0.5\n3 eval/auc 0.75\n3 "
                           "eval/log_loss 0.375\n");
     ASSERT_INT(count("top_5"), ==, 0); /* what is not known is not told */
+    ASSERT_INT(count("ranks/") + count("hidden"), ==, 0);
 }
 
 TEST(events, tell_ten_steps_a_second_with_the_first_and_the_last)
@@ -232,6 +234,54 @@ TEST(events, of_a_resumed_run_replace_those_after_its_checkpoint)
     char path[4096];
     watch((struct events_options){0}, 101, 103, 200, path, sizeof path);
     ASSERT_CONTAINS(told, "\n101 start\n");
+}
+
+/* Memory that is only valid while the observer is called, as the trainer's is. */
+static void tell_of_ranks(struct events *events, int step)
+{
+    struct rank_status ranks[4] = {{.input_seconds = 0.004},
+                                   {.forward_seconds = 0.002},
+                                   {.backward_seconds = 0.009},
+                                   {.backward_seconds = 0.003}};
+    struct train_event event = make_step(step, 3);
+    event.reduce_seconds = 0.002;
+    event.hidden_seconds = 0.006;
+    event.ranks = ranks;
+    event.rank_count = 4;
+    event.slowest = 2;
+    event.bucket_bytes = 1 << 20;
+    events_observe(events, &event);
+    memset(ranks, 0xff, sizeof ranks);
+}
+
+TEST(events, of_several_ranks_tell_how_far_apart_they_are)
+{
+    struct events *events;
+    struct error err = {0};
+    struct events_options options = {
+        .directory = test_path("ranks"), .now = now, .wall = wall, .ranks = 4};
+    ASSERT_OK(spool_create(&(struct spool_options){0}, &options.spool, &err), err);
+    ASSERT_OK(events_create(&options, &events, &err), err);
+    char path[4096];
+    tell_of_ranks(events, 1);
+    tell_of_ranks(events, 2); /* too soon: told at the end, when its ranks are gone */
+    struct train_event last = {.kind = TRAIN_FINISHED, .step = 2, .total = 3};
+    events_observe(events, &last);
+    snprintf(path, sizeof path, "%s", events_path(events));
+    events_destroy(events);
+    spool_destroy(options.spool);
+    read_file(path);
+    for (int step = 1; step <= 2; step++) {
+        char lines[512];
+        snprintf(lines, sizeof lines,
+                 "%d step_seconds/reduce 0.002\n%d step_seconds/update 0\n"
+                 "%d step_seconds/reduce_hidden 0.006\n%d ranks/own_seconds_min 0.002\n"
+                 "%d ranks/own_seconds_median 0.0035\n%d ranks/own_seconds_max 0.009\n"
+                 "%d ranks/slowest 2\n%d ranks/slowest_excess_seconds 0.0055\n"
+                 "%d ranks/bucket_bytes 1.04858e+06\n",
+                 step, step, step, step, step, step, step, step, step);
+        ASSERT_CONTAINS(told, lines);
+    }
 }
 
 TEST(events, hold_the_graph)
