@@ -84,6 +84,18 @@ static void set_metrics(struct train_event *event, const struct metrics *metrics
 
 /* --- evaluation ----------------------------------------------------------------------------- */
 
+/* All ranks have given up an evaluation; those that had no signal learn which one it was for. */
+static int agree_on_signal(struct run *run, struct error *err)
+{
+    const atomic_int *signal = run->inputs->stop_signal;
+    struct rank_status own = {.stop = signal ? atomic_load(signal) : 0};
+    if (exchange_status(run->exchange, &own, run->statuses, err) < 0)
+        return -1;
+    for (int r = 0; r < run->ranks && !run->stop_agreed; r++)
+        run->stop_agreed = run->statuses[r].stop;
+    return 0;
+}
+
 /* A stop signal in the middle ends it without an event, and without being a failure. */
 static int evaluate(struct run *run, struct error *err)
 {
@@ -93,7 +105,7 @@ static int evaluate(struct run *run, struct error *err)
     struct error inner = {0};
     if (evaluation_pass(&run->evaluation, inputs->stop_signal, &metrics, &inner) < 0) {
         if (inner.code == ERROR_CANCELLED)
-            return 0;
+            return run->ranks > 1 ? agree_on_signal(run, err) : 0;
         return error_set(err, inner.code, "evaluation after step %" PRId64 ": %s", run->step,
                          inner.message);
     }
