@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/output.h"
+#include "cli/ranks.h"
 #include "cli/refused.h"
 #include "cli/report.h"
 #include "cli/session.h"
@@ -73,7 +74,8 @@ static int evaluate(struct job *job, struct options *parsed, struct eval_setting
 {
     if (!settings->weights)
         return error_set(err, ERROR_USAGE, "which weights? Give --weights=PATH");
-    if (session_open(&job->session, parsed, SESSION_PART_OF_RECIPE, &settings->common, err) < 0 ||
+    if (ranks_refuse_several(err) < 0 ||
+        session_open(&job->session, parsed, SESSION_PART_OF_RECIPE, &settings->common, err) < 0 ||
         session_build(&job->session, parsed, &settings->common, err) < 0 ||
         session_open_data(&job->session, &settings->common, settings->common.data, SPLIT_EVALUATE,
                           &job->data, err) < 0)

@@ -113,7 +113,8 @@ int session_open(struct session *session, struct options *options, enum session_
     session->threads = choose_threads(settings->threads, session->deal.crowd);
     /* Now, not with the plan: passes over the data, which come first, obey it, too. */
     dnn_set_threads(session->threads);
-    foreign_variables_tell(getenv);
+    if (session->deal.rank == 0)
+        foreign_variables_tell(getenv);
     return 0;
 }
 
