@@ -227,13 +227,14 @@ static uint64_t network_key(const struct graph *graph)
     return key;
 }
 
-/* One "name value" line for each fact; all ranks have the same names in the same order, and what the
- * user said comes before what follows from it. */
+/* One "name value" line for each fact; all ranks have the same names in the same order. */
 static void list_facts(const struct options *options, const struct session *session,
-                       const struct ranks_data *data, struct strbuf *out)
+                       int64_t examples, struct strbuf *out)
 {
     strbuf_addf(out, "version %s\n", LOCKSTEP_VERSION);
     strbuf_addf(out, "model %s\n", session->model->name);
+    strbuf_addf(out, "network %016" PRIx64 "\n", network_key(session->graph));
+    strbuf_addf(out, "training examples %" PRId64 "\n", examples);
     for (const struct option *row = options->table; row->type != OPTION_IS_END; row++) {
         if (!row->name || row->type == OPTION_IS_SECTION || row->type == OPTION_IS_REFUSED ||
             is_own_matter(row->name))
@@ -243,9 +244,6 @@ static void list_facts(const struct options *options, const struct session *sess
             option_text(row, options->settings, out);
         strbuf_add(out, "\n");
     }
-    strbuf_addf(out, "training examples %" PRId64 "\n", data->training);
-    strbuf_addf(out, "evaluation examples %" PRId64 "\n", data->evaluation);
-    strbuf_addf(out, "network %016" PRIx64 "\n", network_key(session->graph));
 }
 
 /* The first line in which two lists differ. */
@@ -337,14 +335,14 @@ static int compare_processors(struct ranks *ranks, const struct plan *plan, stru
 }
 
 int ranks_compare(struct ranks *ranks, const struct options *options,
-                  const struct session *session, const struct plan *plan,
-                  const struct ranks_data *data, struct error *err)
+                  const struct session *session, const struct plan *plan, int64_t examples,
+                  struct error *err)
 {
     if (ranks->size == 1)
         return 0;
     struct strbuf facts;
     strbuf_init(&facts);
-    list_facts(options, session, data, &facts);
+    list_facts(options, session, examples, &facts);
     int status = facts.failed ? error_set(err, ERROR_MEMORY, "no memory to compare the ranks")
                               : compare_facts(ranks, facts.text, err);
     strbuf_release(&facts);

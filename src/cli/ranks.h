@@ -69,15 +69,11 @@ void ranks_close(struct ranks *ranks, bool failed);
 int ranks_divide(struct ranks *ranks, const struct options *options,
                  const struct ranks_settings *settings, int *batch, int threads,
                  struct error *err);
-/* How many examples a rank has found. */
-struct ranks_data {
-    int64_t training, evaluation;
-};
 /* Ranks that were told different things, or have different networks or data, are refused, naming the
  * first difference. Sets trainer.plain where only the processors differ. */
 int ranks_compare(struct ranks *ranks, const struct options *options,
-                  const struct session *session, const struct plan *plan,
-                  const struct ranks_data *data, struct error *err);
+                  const struct session *session, const struct plan *plan, int64_t examples,
+                  struct error *err);
 /* Rank 0's weights, statistics and slots, to all. */
 int ranks_share(const struct ranks *ranks, struct params *params, struct updater *updater,
                 struct error *err);

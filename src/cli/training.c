@@ -294,19 +294,6 @@ static int start_saving(struct training *training, struct error *err)
                                     : 0;
 }
 
-static int64_t examples_of(const struct session_data *data)
-{
-    const struct source *source = &data->source;
-    return source->dataset ? source->kind->count(source->dataset) : 0;
-}
-
-static int compare_ranks(struct training *training, struct error *err)
-{
-    struct ranks_data data = {examples_of(&training->train), examples_of(&training->validation)};
-    return ranks_compare(&training->ranks, training->options, &training->session, training->plan,
-                         &data, err);
-}
-
 static int make(struct training *training, struct error *err)
 {
     const struct session_settings *common = &training->settings->common;
@@ -316,7 +303,8 @@ static int make(struct training *training, struct error *err)
                                 err) < 0 ||
         updater_create(training->params, training->rule.groups, training->rule.group_count,
                        training->session.threads, &training->updater, err) < 0 ||
-        compare_ranks(training, err) < 0)
+        ranks_compare(&training->ranks, training->options, &training->session, training->plan,
+                      steps_per_epoch(training), err) < 0)
         return -1;
     updater_initialize_slots(training->updater);
     if (training->saving.resumed && training->ranks.rank == 0)
