@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
 
 #include "base/arena.h"
 #include "base/clock.h"
@@ -84,16 +85,9 @@ static void set_metrics(struct train_event *event, const struct metrics *metrics
 
 /* --- evaluation ----------------------------------------------------------------------------- */
 
-/* All ranks have given up an evaluation; those that had no signal learn which one it was for. */
-static int agree_on_signal(struct run *run, struct error *err)
+static int own_signal(const struct run *run)
 {
-    const atomic_int *signal = run->inputs->stop_signal;
-    struct rank_status own = {.stop = signal ? atomic_load(signal) : 0};
-    if (exchange_status(run->exchange, &own, run->statuses, err) < 0)
-        return -1;
-    for (int r = 0; r < run->ranks && !run->stop_agreed; r++)
-        run->stop_agreed = run->statuses[r].stop;
-    return 0;
+    return run->inputs->stop_signal ? atomic_load(run->inputs->stop_signal) : 0;
 }
 
 /* A stop signal in the middle ends it without an event, and without being a failure. */
@@ -104,8 +98,10 @@ static int evaluate(struct run *run, struct error *err)
     double start = clock_seconds();
     struct error inner = {0};
     if (evaluation_pass(&run->evaluation, inputs->stop_signal, &metrics, &inner) < 0) {
-        if (inner.code == ERROR_CANCELLED)
-            return run->ranks > 1 ? agree_on_signal(run, err) : 0;
+        if (inner.code == ERROR_CANCELLED) {
+            run->stop_agreed = own_signal(run) ? own_signal(run) : SIGTERM;
+            return 0;
+        }
         return error_set(err, inner.code, "evaluation after step %" PRId64 ": %s", run->step,
                          inner.message);
     }
@@ -235,7 +231,7 @@ static struct rank_status own_status(const struct run *run, const struct compute
         .reduce_seconds = reduce_seconds,
         .hidden_seconds = exchange_hidden_seconds(run->exchange),
         .step_seconds = run->last_step_seconds,
-        .stop = run->inputs->stop_signal ? atomic_load(run->inputs->stop_signal) : 0,
+        .stop = own_signal(run),
         .failed = failed,
     };
 }
@@ -653,9 +649,7 @@ static int run_and_save(struct run *run, struct error *err)
     if (save_last(run, goal, finished, err) < 0)
         return -1;
     struct train_event last = make_event(run, TRAIN_FINISHED);
-    last.stop_signal = run->stop_agreed;
-    if (run->ranks == 1 && run->inputs->stop_signal)
-        last.stop_signal = atomic_load(run->inputs->stop_signal);
+    last.stop_signal = run->ranks == 1 ? own_signal(run) : run->stop_agreed;
     emit(run, &last);
     return 0;
 }
