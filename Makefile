@@ -99,7 +99,7 @@ $(BUILD)/examples/%.so: examples/%.c include/lockstep/model.h
 	@mkdir -p $(@D)
 	$(CC) -std=c17 -O2 -g -Wall -Wextra $(if $(DEV),-Werror) -Iinclude -fPIC -fvisibility=hidden \
 	    -shared -o $@ $<
-$(BUILD)/bench/primitives: $(patsubst %.c,$(BUILD)/%.o,$(filter-out %_input.c %_scan.c %_pictures.c,\
+$(BUILD)/bench/primitives: $(patsubst %.c,$(BUILD)/%.o,$(filter-out %_input.c %_scan.c %_pictures.c %/delay.c %/sums.c,\
                            $(wildcard bench/*.c)))
 	$(CC) $(LDFLAGS) -o $@ $^ -ldnnl -lm
 $(BUILD)/bench/%_input: $(BUILD)/bench/%_input.o $(OBJECTS)
@@ -117,7 +117,14 @@ INPUT_BENCHES := $(addprefix $(BUILD)/bench/,primitives jpeg_input csv_input tfr
 bench-input: all $(INPUT_BENCHES)
 	@bench/setup-peers
 	@bench/run-input $(BENCH_FLAGS) $(subst $(comma), ,$(BENCH))
-.PHONY: bench bench-input
+# BENCH=resnet50,wide_deep picks some. Needs root, for network namespaces.
+$(BUILD)/bench/delay: $(BUILD)/bench/delay.o
+	$(CC) $(LDFLAGS) -o $@ $^
+$(BUILD)/bench/sums: $(BUILD)/bench/sums.o $(OBJECTS)
+	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+bench-net: all $(addprefix $(BUILD)/bench/,primitives delay sums)
+	@bench/run-net $(BENCH_FLAGS) $(subst $(comma), ,$(BENCH))
+.PHONY: bench bench-input bench-net
 
 # ---- fuzz: each fuzz/fuzz_NAME.c for FUZZ_SECONDS on its corpus; what it finds stays in build/ ----
 FUZZ_SECONDS ?= 10
