@@ -67,7 +67,7 @@ $(eval $(call list,optimizers,OPTIMIZER,$(wildcard src/train/optimizers/*.c)))
 $(eval $(call list,commands,COMMAND,$(patsubst src/cli/cmd_%,%,$(wildcard src/cli/cmd_*.c))))
 
 # Reaching an accuracy takes minutes under a sanitizer and shows nothing that shorter runs do not.
-SCRIPTS  := $(filter-out $(if $(SAN),tests/cli/test_mnist_% tests/ranks/test_ranks_bits_%),\
+SCRIPTS  := $(filter-out $(if $(SAN),tests/cli/test_mnist_% tests/ranks/test_ranks_bits%),\
               $(wildcard tests/cli/test_*.sh tests/ranks/test_*.sh))
 CRASH_PARTS := $(BUILD)/tests/crash/tiny.so $(BUILD)/tests/crash/faults.so
 check: $(BUILD)/$(NAME) $(TESTS) $(CRASH_PARTS)
