@@ -67,7 +67,8 @@ $(eval $(call list,optimizers,OPTIMIZER,$(wildcard src/train/optimizers/*.c)))
 $(eval $(call list,commands,COMMAND,$(patsubst src/cli/cmd_%,%,$(wildcard src/cli/cmd_*.c))))
 
 # Reaching an accuracy takes minutes under a sanitizer and shows nothing that shorter runs do not.
-SCRIPTS  := $(filter-out $(if $(SAN),tests/cli/test_mnist_%),$(wildcard tests/cli/test_*.sh))
+SCRIPTS  := $(filter-out $(if $(SAN),tests/cli/test_mnist_% tests/ranks/test_ranks_bits%),\
+              $(wildcard tests/cli/test_*.sh tests/ranks/test_*.sh))
 CRASH_PARTS := $(BUILD)/tests/crash/tiny.so $(BUILD)/tests/crash/faults.so
 check: $(BUILD)/$(NAME) $(TESTS) $(CRASH_PARTS)
 	@tools/check-layers src
@@ -98,7 +99,7 @@ $(BUILD)/examples/%.so: examples/%.c include/lockstep/model.h
 	@mkdir -p $(@D)
 	$(CC) -std=c17 -O2 -g -Wall -Wextra $(if $(DEV),-Werror) -Iinclude -fPIC -fvisibility=hidden \
 	    -shared -o $@ $<
-$(BUILD)/bench/primitives: $(patsubst %.c,$(BUILD)/%.o,$(filter-out %_input.c %_scan.c %_pictures.c,\
+$(BUILD)/bench/primitives: $(patsubst %.c,$(BUILD)/%.o,$(filter-out %_input.c %_scan.c %_pictures.c %/delay.c %/sums.c,\
                            $(wildcard bench/*.c)))
 	$(CC) $(LDFLAGS) -o $@ $^ -ldnnl -lm
 $(BUILD)/bench/%_input: $(BUILD)/bench/%_input.o $(OBJECTS)
@@ -120,7 +121,14 @@ bench-input: all $(INPUT_BENCHES)
 bench-ranks: all $(BUILD)/bench/primitives
 	@bench/setup-peers
 	@bench/run-ranks $(BENCH_FLAGS) $(subst $(comma), ,$(BENCH))
-.PHONY: bench bench-input bench-ranks
+# BENCH=resnet50,wide_deep picks some. Needs root, for network namespaces.
+$(BUILD)/bench/delay: $(BUILD)/bench/delay.o
+	$(CC) $(LDFLAGS) -o $@ $^
+$(BUILD)/bench/sums: $(BUILD)/bench/sums.o $(OBJECTS)
+	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+bench-net: all $(addprefix $(BUILD)/bench/,primitives delay sums)
+	@bench/run-net $(BENCH_FLAGS) $(subst $(comma), ,$(BENCH))
+.PHONY: bench bench-input bench-ranks bench-net
 
 # ---- fuzz: each fuzz/fuzz_NAME.c for FUZZ_SECONDS on its corpus; what it finds stays in build/ ----
 FUZZ_SECONDS ?= 10

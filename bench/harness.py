@@ -233,8 +233,9 @@ def write_evidence(folder, name, head, report):
 
 # ---- a whole run ----
 
-def run_reports(options, reports, subject):
-    """Makes each report of options.names, prints it and keeps it; `subject` is what they share."""
+def run_reports(options, reports, subject, prefix=""):
+    """Makes each report of options.names, prints it and keeps it under its name behind the prefix;
+    `subject` is what they share."""
     targets = []
     try:
         head = header(options)
@@ -242,7 +243,7 @@ def run_reports(options, reports, subject):
         for name in options.names:
             print(f"\n== {name}", flush=True)
             report = reports[name](subject)
-            path = write_evidence(options.evidence, name, head, report)
+            path = write_evidence(options.evidence, prefix + name, head, report)
             print("\n".join([""] + report.lines + [""] + [str(t) for t in report.targets]))
             print(f"written to {os.path.relpath(path, ROOT)}", flush=True)
             targets += report.targets

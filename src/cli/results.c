@@ -65,6 +65,7 @@ void results_describe(const struct training *training, struct json *out)
     session_describe(&training->session, training->train.spec, training->plan, out);
     report_describe(&training->report, (int)training->ranks.global_batch, out);
     ranks_describe(&training->ranks, out);
+    reductions_describe(training->reductions, out);
     json_set_text(out, "optimizer", rule_rest(&training->rule)->optimizer->name);
     json_set_number(out, "learning_rate", training->schedule.base_rate);
     json_set_integer(out, "seed", training->settings->common.seed);

@@ -17,6 +17,7 @@ enum { EXPLAINED_STEPS = 5, WARMUP_STEPS = 5 };
 void training_release(struct training *training)
 {
     display_release(&training->display);
+    reductions_destroy(training->reductions);
     watchers_release(&training->watchers);
     report_release(&training->report);
     saving_close(&training->saving);
@@ -407,6 +408,7 @@ static void observe(void *context, const struct train_event *event)
         snprintf(training->checkpoint, sizeof training->checkpoint, "%s", event->path);
     tell_watchers(training, event);
     display_observe(&training->display, event);
+    reductions_observe(training->reductions, event);
 }
 
 int training_run(struct training *training, struct error *err)
@@ -438,6 +440,9 @@ int training_run(struct training *training, struct error *err)
         make_watchers(training, err) < 0)
         return -1;
     make_display(training);
+    if (training->ranks.size > 1 && !training->reductions &&
+        reductions_create(params_count(training->params), &training->reductions, err) < 0)
+        return -1;
     int status = trainer_run(&inputs, observe, training, err);
     /* What failed before the first step, or for the group, failed here alone. */
     training->leaves = status < 0 && (err->code == ERROR_PEER || !training->began);

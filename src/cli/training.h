@@ -6,6 +6,7 @@
 #include "cli/display.h"
 #include "cli/ranks.h"
 #include "cli/report.h"
+#include "cli/reductions.h"
 #include "cli/rule.h"
 #include "cli/saving.h"
 #include "cli/session.h"
@@ -111,6 +112,7 @@ struct training {
     int64_t watched_examples;    /* of runs before this one */
     struct train_event last;     /* the end of the last run, which was not told yet */
     struct display display;
+    struct reductions *reductions; /* NULL: one rank */
     char weights_path[PATH_MAX]; /* empty: no place for them was given */
     char checkpoint[PATH_MAX];   /* the newest one; empty: none */
 };

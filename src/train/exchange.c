@@ -13,6 +13,8 @@ struct exchange {
     struct arena *arena;
     int ranks, shards; /* leaves of the tree in which rows are added */
     struct comm_request *requests;
+    struct exchange_sum *sums; /* one for each request, and valid until the next step's first */
+    int sum_count;
     char (*names)[NAME_BYTES]; /* of buckets, for who waits for one */
     int request_count, request_limit;
     struct error failure; /* the first of this step */
@@ -34,6 +36,9 @@ static void start(struct exchange *exchange, const struct comm_reduction *reduct
 {
     if (exchange->failure.code)
         return;
+    exchange->sums[exchange->request_count] = (struct exchange_sum){
+        .bytes = reduction->count * (reduction->wire == COMM_WIRE_HALF ? 2 : sizeof(float)),
+        .ready = clock_seconds()};
     if (comm_reduce_start(exchange->options.comm, reduction,
                           &exchange->requests[exchange->request_count], &exchange->failure) == 0)
         exchange->request_count++;
@@ -229,10 +234,13 @@ static void wait_for_all(struct exchange *exchange)
     for (int i = 0; i < exchange->request_count && !exchange->failure.code; i++) {
         struct comm_request *request = &exchange->requests[i];
         comm_wait(exchange->options.comm, request, &exchange->failure);
+        exchange->sums[i].start = request->start;
+        exchange->sums[i].end = request->end;
         double end = request->end < exchange->finishing ? request->end : exchange->finishing;
         if (end > request->start)
             exchange->hidden_seconds += end - request->start;
     }
+    exchange->sum_count = exchange->request_count;
     exchange->request_count = 0;
 }
 
@@ -255,6 +263,12 @@ int exchange_finish(struct exchange *exchange, struct error *err)
 double exchange_hidden_seconds(const struct exchange *exchange)
 {
     return exchange->hidden_seconds;
+}
+
+int exchange_sums(const struct exchange *exchange, const struct exchange_sum **out)
+{
+    *out = exchange->sums;
+    return exchange->sum_count;
 }
 
 void exchange_commit_statistics(struct exchange *exchange)
@@ -295,11 +309,12 @@ static int take_memory(struct exchange *exchange, struct error *err)
     exchange->request_limit = params_count(exchange->options.params) + 2;
     exchange->requests =
         ARENA_ARRAY(exchange->arena, struct comm_request, exchange->request_limit);
+    exchange->sums = ARENA_ARRAY(exchange->arena, struct exchange_sum, exchange->request_limit);
     exchange->names = arena_take(exchange->arena,
                                      (size_t)exchange->request_limit * sizeof *exchange->names);
     exchange->sizes = ARENA_ARRAY(exchange->arena, size_t, exchange->ranks);
     exchange->leaves = ARENA_ARRAY(exchange->arena, struct rows, exchange->shards);
-    if (!exchange->requests || !exchange->names || !exchange->sizes || !exchange->leaves)
+    if (!exchange->requests || !exchange->sums || !exchange->names || !exchange->sizes || !exchange->leaves)
         return error_set(err, ERROR_MEMORY, "no memory for the exchange between ranks");
     for (int i = 0; i < exchange->request_limit; i++)
         snprintf(exchange->names[i], NAME_BYTES, "bucket %d", i);

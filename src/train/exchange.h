@@ -21,6 +21,12 @@ struct rank_status {
     int32_t failed;
 };
 
+/* One reduction of a step: when its numbers were there, and when the ranks were at it. */
+struct exchange_sum {
+    size_t bytes;             /* as they travel */
+    double ready, start, end; /* clock_seconds() */
+};
+
 struct exchange_options {
     struct comm *comm;
     struct params *params;
@@ -42,6 +48,8 @@ void exchange_bucket(void *context, int bucket, size_t first, size_t count, floa
 int exchange_finish(struct exchange *exchange, struct error *err);
 /* Of the last step: seconds the reductions took, and those of them before exchange_finish. */
 double exchange_hidden_seconds(const struct exchange *exchange);
+/* Of the last step, in the order in which they were made; returns how many. */
+int exchange_sums(const struct exchange *exchange, const struct exchange_sum **out);
 /* The rows of the tables, and what the running statistics become. */
 const struct sparse_rows *exchange_rows(const struct exchange *exchange);
 void exchange_commit_statistics(struct exchange *exchange);

@@ -370,6 +370,8 @@ static int step(struct run *run, struct error *err)
     event.update_seconds = end - reduced;
     event.ranks = run->ranks > 1 ? run->statuses : NULL;
     event.rank_count = run->ranks;
+    if (run->ranks > 1)
+        event.sum_count = exchange_sums(run->exchange, &event.sums);
     event.slowest = slowest(run);
     event.bucket_bytes = bucket_bytes;
     event.saving = saving;

@@ -15,6 +15,7 @@
 #include "train/schedule.h"
 
 struct params;
+struct exchange_sum;
 struct rank_status;
 struct saver;
 
@@ -45,6 +46,8 @@ struct train_event {
     double hidden_seconds;
     const struct rank_status *ranks; /* at TRAIN_STEP, with other ranks: all of them; else NULL */
     int rank_count;
+    const struct exchange_sum *sums; /* likewise: the reductions of this rank, in order */
+    int sum_count;
     int slowest; /* rank whose gradients came last; -1: none */
     size_t bucket_bytes; /* of this step; 0: one bucket */
     int stop_signal;     /* at TRAIN_FINISHED: what ended the run early, on any rank; else 0 */

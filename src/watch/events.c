@@ -253,6 +253,7 @@ static void count_step(struct events *events, const struct train_event *event)
         events->own_seconds[r] = rank_status_own(&event->ranks[r]);
     events->last = *event;
     events->last.ranks = NULL; /* valid for this call only */
+    events->last.sums = NULL;
     events->told = false;
 }
 

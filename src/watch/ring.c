@@ -99,6 +99,7 @@ void ring_put(struct ring *ring, const struct train_event *event, double at)
         snprintf(entry.path, sizeof entry.path, "%s", event->path);
     entry.event.path = NULL;
     entry.event.ranks = NULL; /* valid for the observer's call only */
+    entry.event.sums = NULL;
     if (!ring_flush(ring) || !store(ring, &entry))
         hold(ring, &entry);
 }
