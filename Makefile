@@ -116,7 +116,11 @@ INPUT_BENCHES := $(addprefix $(BUILD)/bench/,primitives jpeg_input csv_input tfr
 bench-input: all $(INPUT_BENCHES)
 	@bench/setup-peers
 	@bench/run-input $(BENCH_FLAGS) $(subst $(comma), ,$(BENCH))
-.PHONY: bench bench-input
+
+# What lockstep plan predicts against two ranks on links of a chosen rate; needs root.
+bench-plan: all $(BUILD)/bench/primitives
+	@bench/run-plan $(BENCH_FLAGS)
+.PHONY: bench bench-input bench-plan
 
 # ---- fuzz: each fuzz/fuzz_NAME.c for FUZZ_SECONDS on its corpus; what it finds stays in build/ ----
 FUZZ_SECONDS ?= 10

@@ -19,7 +19,7 @@ enum { MAX_ROWS = 64, MAX_RANKS = 65536 };
 struct plan_settings {
     const char *run, *ranks, *bandwidth, *bucket, *wire, *json;
     int per_host, seed;
-    double latency, spread, compute_loss, talk_loss, price, epochs, examples;
+    double latency, speed, spread, compute_loss, talk_loss, price, epochs, examples;
 };
 
 /* How two ranks of one machine with two cores talk; see docs/planning.md for how they were found. */
@@ -29,7 +29,7 @@ static const struct network usual = {
     .host_bandwidth = 3.4e9,
     .host_latency = 3e-6,
     .add_bandwidth = 6e9,
-    .pack_bandwidth = 6e9,
+    .pack_bandwidth = 12e9,
 };
 
 static const struct option options[] = {
@@ -52,6 +52,8 @@ static const struct option options[] = {
     OPTION_SECONDS(plan_settings, latency, "latency", .min = 0, .max = 10, .initial = "50us",
                    .help = "of a message from one host to another"),
     OPTION_SECTION("Computation"),
+    OPTION_NUMBER(plan_settings, speed, "speed", .min = 1e-6, .max = 1e6, .initial = "1",
+                  .help = "as if each rank computed so many times as fast as in the run"),
     OPTION_NUMBER(plan_settings, spread, "spread", .min = 0, .max = 1, .initial = "0",
                   .help = "deviation of the ranks' times from each other, relative (0.05); all "
                           "wait for the slowest"),
@@ -180,6 +182,7 @@ static int prepare(struct plan_job *job, struct error *err)
         parse_bucket(job, settings->bucket, err) < 0 ||
         measurement_read(settings->run, job->arena, &job->run, err) < 0)
         return -1;
+    measurement_speed_up(&job->run, settings->speed);
     job->question.work = &job->run.work;
     job->question.batch = job->run.batch;
     return 0;
@@ -218,8 +221,11 @@ static void print_head(const struct plan_job *job, struct strbuf *out)
                 "talking\n",
                 run->model, run->batch, run->threads, run->threads == 1 ? "" : "s",
                 gradient_bytes(&run->work) / 1e6, run->work.compute + run->work.update);
-    strbuf_addf(out, "measured: %d steps of %d rank%s, spread %.1f %%\n", run->steps, run->ranks,
+    strbuf_addf(out, "measured: %d steps of %d rank%s, spread %.1f %%", run->steps, run->ranks,
                 run->ranks == 1 ? "" : "s", 100 * run->spread);
+    if (job->settings->speed != 1)
+        strbuf_addf(out, "; here as if computed %g times as fast", job->settings->speed);
+    strbuf_add(out, "\n");
     strbuf_addf(out, "network: %s a second and %g us between hosts, %d rank%s a host, %s\n\n",
                 job->settings->bandwidth, job->settings->latency * 1e6, job->settings->per_host,
                 job->settings->per_host == 1 ? "" : "s", job->settings->wire);
@@ -298,6 +304,7 @@ static int write_json(const struct plan_job *job, struct error *err)
     json_set_number(json, "latency_seconds", job->settings->latency);
     json_set_integer(json, "ranks_per_host", job->settings->per_host);
     json_set_text(json, "wire", job->settings->wire);
+    json_set_number(json, "speed", job->settings->speed);
     for (int i = 0; i < job->count; i++)
         json_append(list, row_json(job, &job->rows[i]));
     json_set(json, "predictions", list);

@@ -111,6 +111,14 @@ int measurement_parse(const char *where, const char *text, size_t bytes, struct 
     return status;
 }
 
+void measurement_speed_up(struct measurement *run, double speed)
+{
+    run->work.compute /= speed;
+    run->work.update /= speed;
+    for (int i = 0; i < run->work.count; i++)
+        run->work.gradients[i].seconds /= speed;
+}
+
 int measurement_read(const char *path, struct arena *arena, struct measurement *out,
                      struct error *err)
 {

@@ -15,7 +15,7 @@ struct step_gradient {
 
 /* One rank's step, as measured. */
 struct step_work {
-    const struct step_gradient *gradients; /* in the order in which they become final */
+    struct step_gradient *gradients; /* in the order in which they become final */
     int count;
     double compute; /* seconds to the end of the backward pass; input included */
     double update;

@@ -2,7 +2,7 @@
 
 #include "support/test.h"
 
-static const struct step_gradient gradients[] = {{40e6, 0.2}, {40e6, 0.3}, {20e6, 0.4}};
+static struct step_gradient gradients[] = {{40e6, 0.2}, {40e6, 0.3}, {20e6, 0.4}};
 static const struct step_work work = {
     .gradients = gradients, .count = 3, .compute = 0.4, .update = 0.1};
 static const size_t sizes[] = {1 << 20, 16 << 20, 0};

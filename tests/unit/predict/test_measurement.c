@@ -45,6 +45,18 @@ TEST(measurement, reads_what_train_wrote)
     ASSERT_NUMBER(run.work.gradients[1].seconds, ==, 0.6);
 }
 
+TEST(measurement, can_be_sped_up)
+{
+    struct measurement run;
+    struct error err = {0};
+    ASSERT_INT(parse(TIMELINE("[{\"bytes\": 4000, \"seconds\": 0.4}]"), &run, &err), ==, 0);
+    measurement_speed_up(&run, 2);
+    ASSERT_NUMBER(run.work.compute, ==, (0.1 + 0.2 + 0.3) / 2);
+    ASSERT_NUMBER(run.work.update, ==, 0.05 / 2);
+    ASSERT_NUMBER(run.work.gradients[0].seconds, ==, 0.2);
+    ASSERT_NUMBER(run.work.gradients[0].bytes, ==, 4000);
+}
+
 TEST(measurement, refuses_what_is_no_measurement)
 {
     refuses("", "");

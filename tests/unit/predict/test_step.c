@@ -3,7 +3,7 @@
 #include "support/test.h"
 
 /* Three gradients of a megabyte each, final after 2, 3 and 4 seconds. */
-static const struct step_gradient gradients[] = {{1e6, 2}, {1e6, 3}, {1e6, 4}};
+static struct step_gradient gradients[] = {{1e6, 2}, {1e6, 3}, {1e6, 4}};
 static const struct step_work work = {
     .gradients = gradients, .count = 3, .compute = 4, .update = 0.5};
 
