@@ -60,10 +60,10 @@ static const struct option options[] = {
     OPTION_INT(plan_settings, seed, "seed", OPTION_AT_LEAST(0), .initial = "1",
                .help = "of the draws of --spread"),
     OPTION_NUMBER(plan_settings, compute_loss, "compute-loss", .min = 0, .max = 0.9,
-                  .initial = "0.1",
+                  .initial = "0.05",
                   .help = "part of its speed that computation loses while ranks talk beside it; 0 "
                           "where each rank has a core to spare"),
-    OPTION_NUMBER(plan_settings, talk_loss, "talk-loss", .min = 0, .max = 0.9, .initial = "0.1",
+    OPTION_NUMBER(plan_settings, talk_loss, "talk-loss", .min = 0, .max = 0.9, .initial = "0.3",
                   .help = "part of its speed that talking loses to the computation"),
     OPTION_SECTION("Cost"),
     OPTION_NUMBER(plan_settings, price, "price", .min = 0, .max = 1e9, .initial = "0",
