@@ -128,7 +128,11 @@ $(BUILD)/bench/sums: $(BUILD)/bench/sums.o $(OBJECTS)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 bench-net: all $(addprefix $(BUILD)/bench/,primitives delay sums)
 	@bench/run-net $(BENCH_FLAGS) $(subst $(comma), ,$(BENCH))
-.PHONY: bench bench-input bench-ranks bench-net
+
+# What lockstep plan predicts against two ranks on links of a chosen rate; needs root.
+bench-plan: all $(BUILD)/bench/primitives
+	@bench/run-plan $(BENCH_FLAGS)
+.PHONY: bench bench-input bench-ranks bench-net bench-plan
 
 # ---- fuzz: each fuzz/fuzz_NAME.c for FUZZ_SECONDS on its corpus; what it finds stays in build/ ----
 FUZZ_SECONDS ?= 10
@@ -137,7 +141,7 @@ FUZZ_FLAGS := -std=c17 -O1 -g -MMD -MP -fsanitize=fuzzer-no-link,address,undefin
             -fno-sanitize-recover=all -Wall -Wno-unknown-pragmas $(if $(DEV),-Werror)
 FUZZ_OBJECTS := $(patsubst %.c,build/fuzz/%.o,$(filter src/base/% src/tensor/% src/wire/% src/net/% src/data/% \
             src/store/safetensors.c src/store/bundle% src/store/attempts.c src/store/manifest.c \
-            src/watch/reply.c,$(SOURCES)))
+            src/watch/reply.c src/predict/%,$(SOURCES)))
 FUZZERS  := $(patsubst fuzz/%.c,build/fuzz/%,$(wildcard fuzz/fuzz_*.c))
 
 build/fuzz/%.o: %.c | lists

@@ -18,6 +18,9 @@ static const struct option options[] = {
     OPTION_FLAG(training_settings, explain, "explain",
                 .help = "profile 5 steps (or --steps) and print kernel, layout, bytes and share "
                         "of the time of each operation"),
+    OPTION_FLAG(training_settings, timeline, "timeline",
+                .help = "take the time of each operation, and add to --json when in a step each "
+                        "gradient is final: what `lockstep plan` predicts larger runs from"),
     OPTION_SECTION("Running"),
     SESSION_RUN_OPTIONS(training_settings),
     REFUSED_IN_TRAIN,
@@ -109,8 +112,11 @@ static enum run_outcome outcome_of(int status)
 
 static int run(struct options *parsed, void *settings, struct error *err)
 {
+    const struct training_settings *wanted = settings;
     struct training training = TRAINING_OF("train");
     int status = -1;
+    if (wanted->timeline && !wanted->common.json)
+        return error_set(err, ERROR_USAGE, "--timeline is a part of the results: give --json=FILE");
     if (training_open(&training, parsed, settings, err) == 0)
         status = training_run(&training, err) == 0 ? finish(&training, err)
                                                    : end_after_failure(&training, err);

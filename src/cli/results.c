@@ -75,6 +75,7 @@ void results_describe(const struct training *training, struct json *out)
     json_set_integer(out, "last_step", training->step);
     json_set_integer(out, "goal", training->goal);
     json_set_text(out, "checkpoint", *training->checkpoint ? training->checkpoint : NULL);
+    timeline_describe(training->timeline, out);
     json_set_number(out, "export", NAN); /* null until there is one */
     if (*training->weights_path)
         json_set_text(out, "weights", training->weights_path);

@@ -18,6 +18,7 @@ void training_release(struct training *training)
 {
     display_release(&training->display);
     reductions_destroy(training->reductions);
+    timeline_destroy(training->timeline);
     watchers_release(&training->watchers);
     report_release(&training->report);
     saving_close(&training->saving);
@@ -237,7 +238,7 @@ static int make_plans(struct training *training, struct error *err)
                                 .batch = settings->common.batch,
                                 .threads = training->ranks.threads,
                                 .profile =
-                                    settings->explain ||
+                                    settings->explain || settings->timeline ||
                                     watchers_want_profile(&settings->watch, settings->output_dir)};
     if (params_create(training->session.graph,
                       updater_slots_needed(training->rule.groups, training->rule.group_count), NULL,
@@ -381,6 +382,20 @@ static void make_display(struct training *training)
     strbuf_init(&training->display.text);
 }
 
+static int make_timeline(struct training *training, struct error *err)
+{
+    struct timeline_options options = {
+        .plan = training->plan,
+        .params = training->params,
+        .warmup_steps = warmup_steps(training),
+        .batch = (int)(training->ranks.global_batch / training->ranks.size),
+        .ranks = training->ranks.size,
+    };
+    if (!training->settings->timeline || training->timeline)
+        return 0;
+    return timeline_create(&options, &training->timeline, err);
+}
+
 /* Several runs are one to those who watch: it begins once, its examples add up, and it ends when the
  * last one has. */
 static void tell_watchers(struct training *training, const struct train_event *event)
@@ -409,6 +424,7 @@ static void observe(void *context, const struct train_event *event)
     tell_watchers(training, event);
     display_observe(&training->display, event);
     reductions_observe(training->reductions, event);
+    timeline_observe(training->timeline, event);
 }
 
 int training_run(struct training *training, struct error *err)
@@ -442,6 +458,8 @@ int training_run(struct training *training, struct error *err)
     make_display(training);
     if (training->ranks.size > 1 && !training->reductions &&
         reductions_create(params_count(training->params), &training->reductions, err) < 0)
+        return -1;
+    if (make_timeline(training, err) < 0)
         return -1;
     int status = trainer_run(&inputs, observe, training, err);
     /* What failed before the first step, or for the group, failed here alone. */

@@ -10,6 +10,7 @@
 #include "cli/rule.h"
 #include "cli/saving.h"
 #include "cli/session.h"
+#include "cli/timeline.h"
 #include "cli/watchers.h"
 
 struct training_settings {
@@ -21,7 +22,7 @@ struct training_settings {
     const char *eval_data, *schedule, *output_dir;
     int64_t steps, eval_every, display_every, warmup_batches;
     double epochs, warmup_epochs, eval_every_epochs, target_accuracy, stop_accuracy;
-    bool explain; /* of train only */
+    bool explain, timeline; /* of train only */
 };
 
 /* Rows of a table whose settings are a struct training_settings, or begin with one; between MODEL
@@ -113,6 +114,7 @@ struct training {
     struct train_event last;     /* the end of the last run, which was not told yet */
     struct display display;
     struct reductions *reductions; /* NULL: one rank */
+    struct timeline *timeline; /* NULL: none was asked for */
     char weights_path[PATH_MAX]; /* empty: no place for them was given */
     char checkpoint[PATH_MAX];   /* the newest one; empty: none */
 };

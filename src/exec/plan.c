@@ -62,8 +62,8 @@ static bool writes_gradient(const struct plan *plan, const struct step *step, in
     return false;
 }
 
-/* The step after which this parameter's gradient is final; the end of forward if none makes it. */
-static int final_step(const struct plan *plan, int param)
+/* The end of forward if none makes it. */
+int plan_final_step(const struct plan *plan, int param)
 {
     for (int s = plan->step_count - 1; s >= plan->forward_steps; s--)
         if (writes_gradient(plan, &plan->steps[s], param))
@@ -93,7 +93,7 @@ static void cut_buckets(struct plan *plan)
         struct param_range range = params_range(plan->params, i);
         if (range.flags & (PARAM_STATISTIC | PARAM_SPARSE))
             continue;
-        int step = final_step(plan, i);
+        int step = plan_final_step(plan, i);
         if (step > latest)
             latest = step;
         open.count = range.first + range.count - open.first;

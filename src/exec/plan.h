@@ -121,5 +121,7 @@ struct plan_step_info {
 };
 int plan_step_count(const struct plan *plan);
 struct plan_step_info plan_step(const struct plan *plan, int index);
+/* Of a PLAN_TRAIN: the step behind which this parameter's gradient is final. */
+int plan_final_step(const struct plan *plan, int param);
 
 #endif

@@ -5,7 +5,7 @@
 
 /* The first steps are slow for other reasons. */
 enum { FIRST_STEPS = 2 };
-static const size_t sizes[TUNER_SIZES] = {1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20};
+const size_t bucket_tuner_sizes[TUNER_SIZES] = {1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20};
 
 void bucket_tuner_init(struct bucket_tuner *tuner, size_t bytes, bool tune)
 {
@@ -42,7 +42,7 @@ static size_t fastest(const struct bucket_tuner *tuner)
     for (int i = 1; i < TUNER_SIZES; i++)
         if (median(tuner->seconds[i]) < median(tuner->seconds[best]))
             best = i;
-    return sizes[best];
+    return bucket_tuner_sizes[best];
 }
 
 /* All sizes in turn, again and again, so that a machine that slows down slows down all. */
@@ -57,7 +57,7 @@ void bucket_tuner_note(struct bucket_tuner *tuner, double seconds)
         tuner->tuning = false;
         tuner->size = fastest(tuner);
     } else if (next >= 0) {
-        tuner->size = sizes[next % TUNER_SIZES];
+        tuner->size = bucket_tuner_sizes[next % TUNER_SIZES];
     }
 }
 

@@ -8,6 +8,8 @@
 
 enum { TUNER_SIZES = 5, TUNER_ROUNDS = 4 };
 
+extern const size_t bucket_tuner_sizes[TUNER_SIZES]; /* that are tried */
+
 struct bucket_tuner {
     bool tuning;
     size_t size;

@@ -1,0 +1,97 @@
+#include "predict/step.h"
+
+#include <math.h>
+
+enum { STATUS_BYTES = 128 }; /* of struct rank_status, which ranks exchange at the end of a step */
+
+/* Where the simulation stands. Work is counted in the seconds it would take alone. */
+struct model {
+    const struct step_work *work;
+    const struct step_setting *setting;
+    double now, computed;
+    double all; /* of the computation */
+    struct step_times times;
+};
+
+/* Lets the computation go on alone until it has done `until`. */
+static void compute_until(struct model *model, double until)
+{
+    if (until > model->computed) {
+        model->now += until - model->computed;
+        model->computed = until;
+    }
+}
+
+/* A reduction of so many seconds, beside the computation as long as there is any. */
+static void talk(struct model *model, double seconds)
+{
+    const struct step_sharing *sharing = &model->setting->sharing;
+    double compute_rate = 1 - sharing->compute_loss, talk_rate = 1 - sharing->talk_loss;
+    double beside = (model->all - model->computed) / compute_rate; /* until computation ends */
+    if (seconds / talk_rate <= beside)
+        beside = seconds / talk_rate;
+    model->computed += beside * compute_rate;
+    model->times.hidden += beside;
+    model->times.talk += seconds;
+    model->now += beside;
+    double rest = seconds - beside * talk_rate;
+    model->now += rest > 0 ? rest : 0;
+}
+
+static double reduction(const struct step_setting *setting, double bytes)
+{
+    return setting->half ? network_fold(setting->network, setting->group, bytes)
+                         : network_allreduce(setting->network, setting->group, bytes);
+}
+
+/* As exec/plan.c cuts buckets: closed by the gradient that fills one, final with its latest. */
+static void talk_of_gradients(struct model *model)
+{
+    const struct step_work *work = model->work;
+    const struct step_setting *setting = model->setting;
+    double open = 0, ready = 0;
+    for (int i = 0; i < work->count; i++) {
+        double seconds = work->gradients[i].seconds * setting->slowest;
+        ready = seconds > ready ? seconds : ready;
+        open += work->gradients[i].bytes;
+        bool full = setting->bucket_bytes > 0 && open >= setting->bucket_bytes;
+        if (!full && i + 1 < work->count)
+            continue;
+        compute_until(model, ready < model->all ? ready : model->all);
+        talk(model, reduction(setting, open));
+        model->times.buckets++;
+        open = 0;
+    }
+}
+
+static void talk_at_the_end(struct model *model)
+{
+    const struct step_work *work = model->work;
+    const struct step_setting *setting = model->setting;
+    compute_until(model, model->all);
+    talk(model, network_allreduce(setting->network, setting->group, work->statistic_bytes));
+    if (work->row_bytes > 0) {
+        /* All ranks' rows are added up by every rank. */
+        talk(model, network_gather(setting->network, setting->group, work->row_bytes));
+        if (setting->group->ranks > 1)
+            talk(model, work->row_bytes * setting->group->ranks / setting->network->add_bandwidth);
+    }
+    talk(model, network_gather(setting->network, setting->group, STATUS_BYTES));
+}
+
+void step_simulate(const struct step_work *work, const struct step_setting *setting,
+                   struct step_times *out)
+{
+    struct model model = {
+        .work = work, .setting = setting, .all = work->compute * setting->slowest};
+    if (setting->group->ranks > 1) {
+        talk_of_gradients(&model);
+        talk_at_the_end(&model);
+    }
+    compute_until(&model, model.all);
+    model.times.step = model.now + work->update;
+    model.times.exposed = model.times.talk - model.times.hidden * (1 - setting->sharing.talk_loss);
+    if (model.times.exposed < 0)
+        model.times.exposed = 0;
+    *out = model.times;
+}
