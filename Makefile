@@ -70,7 +70,7 @@ $(eval $(call list,commands,COMMAND,$(patsubst src/cli/cmd_%,%,$(wildcard src/cl
 SCRIPTS  := $(filter-out $(if $(SAN),tests/cli/test_mnist_% tests/ranks/test_ranks_bits%),\
               $(wildcard tests/cli/test_*.sh tests/ranks/test_*.sh))
 CRASH_PARTS := $(BUILD)/tests/crash/tiny.so $(BUILD)/tests/crash/faults.so
-check: $(BUILD)/$(NAME) $(TESTS) $(CRASH_PARTS)
+check: $(BUILD)/$(NAME) $(TESTS) $(CRASH_PARTS) $(BUILD)/tests/ranks/deep.so
 	@tools/check-layers src
 	@LOCKSTEP=$(BUILD)/$(NAME) tools/run-tests $(TESTS) $(SCRIPTS)
 
@@ -160,7 +160,7 @@ interop: all
 .PHONY: interop
 
 # ---- crash: kills, torn files and failing disks while checkpoints are saved; CRASH_FLAGS go on ----
-$(BUILD)/tests/crash/%.so: tests/crash/%.c include/lockstep/model.h
+$(BUILD)/tests/%.so: tests/%.c include/lockstep/model.h
 	@mkdir -p $(@D)
 	$(CC) -std=c17 -O1 -g -Wall -Wextra $(if $(DEV),-Werror) -Iinclude -fPIC -shared -o $@ $<
 crash: $(BUILD)/$(NAME) $(CRASH_PARTS)

@@ -48,6 +48,7 @@ int comm_crowd(const struct comm *comm);
 const char *comm_host(const struct comm *comm, int rank);
 
 /* Several may be under way at once and are waited for in the order they were started. */
+enum { COMM_MAX_REQUESTS = 512 };
 int comm_reduce_start(struct comm *comm, const struct comm_reduction *reduction,
                       struct comm_request *out, struct error *err);
 int comm_wait(struct comm *comm, struct comm_request *request, struct error *err);

@@ -14,7 +14,7 @@
 #include "base/trace.h"
 #include "comm/mpi_internal.h"
 
-enum { JOBS = 1024 }; /* posted and not yet waited for */
+enum { JOBS = 2 * COMM_MAX_REQUESTS }; /* posted and not yet waited for */
 
 enum job_kind { JOB_REDUCE, JOB_BROADCAST, JOB_AGREE, JOB_GATHER, JOB_SEND, JOB_RECEIVE };
 

@@ -16,7 +16,7 @@ struct exchange {
     struct exchange_sum *sums; /* one for each request, and valid until the next step's first */
     int sum_count;
     char (*names)[NAME_BYTES]; /* of buckets, for who waits for one */
-    int request_count, request_limit;
+    int request_count, waited_count, request_limit;
     struct error failure; /* the first of this step */
     double finishing;     /* clock_seconds() */
     double hidden_seconds;
@@ -32,10 +32,20 @@ struct exchange {
 
 /* --- gradients -------------------------------------------------------------------------------- */
 
+static void wait_for_next(struct exchange *exchange)
+{
+    int i = exchange->waited_count++;
+    comm_wait(exchange->options.comm, &exchange->requests[i], &exchange->failure);
+    exchange->sums[i].start = exchange->requests[i].start;
+    exchange->sums[i].end = exchange->requests[i].end;
+}
+
 static void start(struct exchange *exchange, const struct comm_reduction *reduction)
 {
     if (exchange->failure.code)
         return;
+    if (exchange->request_count - exchange->waited_count == COMM_MAX_REQUESTS)
+        wait_for_next(exchange);
     exchange->sums[exchange->request_count] = (struct exchange_sum){
         .bytes = reduction->count * (reduction->wire == COMM_WIRE_HALF ? 2 : sizeof(float)),
         .ready = clock_seconds()};
@@ -230,18 +240,17 @@ const struct sparse_rows *exchange_rows(const struct exchange *exchange)
 
 static void wait_for_all(struct exchange *exchange)
 {
+    while (exchange->waited_count < exchange->request_count && !exchange->failure.code)
+        wait_for_next(exchange);
+    exchange->sum_count = exchange->waited_count;
+    exchange->request_count = exchange->waited_count = 0;
     exchange->hidden_seconds = 0;
-    for (int i = 0; i < exchange->request_count && !exchange->failure.code; i++) {
-        struct comm_request *request = &exchange->requests[i];
-        comm_wait(exchange->options.comm, request, &exchange->failure);
-        exchange->sums[i].start = request->start;
-        exchange->sums[i].end = request->end;
-        double end = request->end < exchange->finishing ? request->end : exchange->finishing;
-        if (end > request->start)
-            exchange->hidden_seconds += end - request->start;
+    for (int i = 0; i < exchange->sum_count; i++) {
+        const struct exchange_sum *sum = &exchange->sums[i];
+        double end = sum->end < exchange->finishing ? sum->end : exchange->finishing;
+        if (end > sum->start)
+            exchange->hidden_seconds += end - sum->start;
     }
-    exchange->sum_count = exchange->request_count;
-    exchange->request_count = 0;
 }
 
 int exchange_finish(struct exchange *exchange, struct error *err)

@@ -4,7 +4,7 @@ unset DATASET_DIR OUTPUT_DIR CHECKPOINT_DIR TARGET_ACCURACY STEPS OMP_NUM_THREAD
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 # Open MPI does not free all it takes, in modules that are gone when leaks are looked for.
 export ASAN_OPTIONS="detect_leaks=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
-LIMIT=${LIMIT:-60} # seconds for one mpirun
+LIMIT=${LIMIT:-120} # seconds for one mpirun
 
 skip() {
     echo "skipped: $*"

@@ -19,6 +19,14 @@ resized "2 0 3 1" fifths mnist_custom $digits --global-batch-size 40 --shards 5
 go 3 1 "$work/buckets" mnist_custom $digits --global-batch-size 40 --shards 5 --steps 4 --bucket 64k
 alike "$work/fifths" "$work/buckets"
 
+# More sums in a step than are under way at once.
+deep=$(dirname "$LOCKSTEP")/tests/ranks/deep.so
+[ -f "$deep" ] || fail "$deep is missing: make check builds it"
+go 0 1 "$work/deep" "$deep" --examples 160 --eval-data none --shards 4 --global-batch-size 32 --steps 2
+go 2 1 "$work/deep-2" "$deep" --examples 160 --eval-data none --shards 4 --global-batch-size 32 \
+    --steps 2 --bucket 0
+alike "$work/deep" "$work/deep-2"
+
 # And it is the seed that decides about them.
 go 2 1 "$work/seed" mnist_custom $digits --global-batch-size 40 --shards 5 --steps 4 --seed 2
 "$LOCKSTEP" checkpoint diff "$work/fifths" "$work/seed" >"$work/diff" 2>&1 &&

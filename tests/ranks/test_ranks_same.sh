@@ -57,6 +57,29 @@ compare mnist_keras mnist_keras --examples 960 --eval-data none
 compare wide_deep wide_deep --data synthetic --examples 960 --embedding-rows 60 \
     --embedding-dim 4 --hidden 16,8 --dropout 0 --group none --eval-data none
 
+# Ranks on unlike processors, of which one is made to believe that it is old: other kernels, other
+# layouts, so gradients travel in plain order; with a fixed order of bits they are refused.
+unlike() {
+    wanted=$1
+    shift
+    timeout -k 5 "$LIMIT" mpirun --oversubscribe -np 1 "$LOCKSTEP" "$@" : \
+        -np 1 -x DNNL_MAX_CPU_ISA=SSE41 -x ONEDNN_MAX_CPU_ISA=SSE41 "$LOCKSTEP" "$@" \
+        >"$work/out" 2>"$work/err" </dev/null
+    status=$?
+    verdict "$wanted" "unlike processors: $*"
+}
+if grep -qw avx2 /proc/cpuinfo; then
+    sgd="train mnist_custom --examples 960 --eval-data none --optimizer sgd --lr 0.1 --steps 5 \
+        --schedule constant --warmup-epochs 0 --threads 1 -q"
+    run 0 $sgd --batch-size 96 --checkpoint-dir "$work/alike"
+    unlike 0 $sgd --batch-size 48 --checkpoint-dir "$work/unlike"
+    mentions err "uses other kernels than rank 0"
+    mentions err "gradients are exchanged in plain order, without overlap"
+    at_most 1e-6 "$work/alike" "$work/unlike"
+    unlike 1 $sgd --global-batch-size 96 --shards 4
+    mentions err "with --shards all ranks need the same kind of processor"
+fi
+
 # Where all is said twice.
 ranks 2 2 train mnist_keras --examples 960 --batch-size 48 --global-batch-size 96
 mentions err "--batch-size is of one rank, --global-batch-size of all: give one of them"
