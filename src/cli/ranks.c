@@ -285,8 +285,6 @@ static void list_facts(const struct options *options, const struct session *sess
     strbuf_addf(out, "version %s\n", LOCKSTEP_VERSION);
     strbuf_addf(out, "model %s\n", session->model->name);
     strbuf_addf(out, "network %016" PRIx64 "\n", network_key(session->graph));
-    strbuf_addf(out, "%s data of %" PRId64 " examples, fingerprint %016" PRIx64 "\n",
-                data->kind->name, data->kind->count(data->dataset), source_fingerprint(data));
     for (const struct option *row = options->table; row->type != OPTION_IS_END; row++) {
         if (!row->name || row->type == OPTION_IS_SECTION || row->type == OPTION_IS_REFUSED ||
             is_own_matter(row->name))
@@ -296,6 +294,9 @@ static void list_facts(const struct options *options, const struct session *sess
             option_text(row, options->settings, out);
         strbuf_add(out, "\n");
     }
+    /* Last: another --seed, too, gives other drawn data, and is what to be told. */
+    strbuf_addf(out, "%s data of %" PRId64 " examples, fingerprint %016" PRIx64 "\n",
+                data->kind->name, data->kind->count(data->dataset), source_fingerprint(data));
 }
 
 /* The first line in which two lists differ. */
