@@ -130,8 +130,8 @@ static int make_plan(struct job *job, struct error *err)
     updater_initialize_slots(job->updater);
     if (ranks_make_plans(&job->ranks, &job->session, job->params, &plan, err) < 0)
         return -1;
-    return ranks_compare(&job->ranks, job->options, &job->session, job->plan,
-                         &job->data.source, err);
+    return ranks_compare(&job->ranks, job->options, &job->session, job->plan, &job->data.source,
+                         err);
 }
 
 static int make_trace(struct job *job, struct error *err)
@@ -167,8 +167,7 @@ static int batch_of_all(const struct job *job)
 static int prepare(struct job *job, struct options *parsed, struct bench_settings *settings,
                    struct error *err)
 {
-    if ((settings->forward_only && ranks_refuse_several(err) < 0) ||
-        meet(job, settings, err) < 0 ||
+    if ((settings->forward_only && ranks_refuse_several(err) < 0) || meet(job, settings, err) < 0 ||
         session_open(&job->session, parsed, SESSION_PART_OF_RECIPE, &settings->common, err) < 0 ||
         ranks_divide(&job->ranks, parsed, &settings->ranks, &settings->common.batch, &job->session,
                      err) < 0 ||
@@ -224,8 +223,7 @@ static void observe(void *context, const struct train_event *event)
         (step == 1 || step % settings->display_every == 0)) {
         struct report_speed speed;
         report_measure(&job->report, batch_of_all(job), &speed);
-        bench_text_step(step, batch_of_all(job), &speed, total_loss(job, event->loss),
-                        &job->text);
+        bench_text_step(step, batch_of_all(job), &speed, total_loss(job, event->loss), &job->text);
     }
     job->stop_signal = event->stop_signal;
     print(job);

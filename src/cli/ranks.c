@@ -11,9 +11,9 @@
 #include "base/threads.h"
 #include "cli/session.h"
 #include "comm/tree.h"
-#include "graph/graph.h"
 #include "exec/params.h"
 #include "exec/plan.h"
+#include "graph/graph.h"
 #include "tensor/random.h"
 
 const char *const ranks_wires[] = {"float32", "float16", NULL};
@@ -89,9 +89,8 @@ int ranks_open(struct ranks *ranks, const struct options *options,
         return -1;
     ranks->rank = comm_rank(ranks->trainer.comm);
     ranks->size = comm_size(ranks->trainer.comm);
-    *deal = (struct session_deal){.rank = ranks->rank,
-                                  .ranks = ranks->size,
-                                  .crowd = comm_crowd(ranks->trainer.comm)};
+    *deal = (struct session_deal){
+        .rank = ranks->rank, .ranks = ranks->size, .crowd = comm_crowd(ranks->trainer.comm)};
     comm_watch_stalls(ranks->trainer.comm,
                       stall_seconds(options, settings, "stall-warning", settings->stall_warning),
                       stall_seconds(options, settings, "stall-timeout", settings->stall_timeout));
@@ -135,8 +134,7 @@ static int parse_bucket(struct ranks *ranks, const char *text, struct error *err
     return 0;
 }
 
-static int parse_wire(struct ranks *ranks, const struct ranks_settings *settings,
-                      struct error *err)
+static int parse_wire(struct ranks *ranks, const struct ranks_settings *settings, struct error *err)
 {
     bool half = settings->use_fp16 || !strcmp(settings->wire, "float16");
     if (half && settings->shards)
@@ -172,9 +170,8 @@ static int refuse_contradictions(const struct ranks *ranks, const struct options
 static int divide_batch(struct ranks *ranks, const struct ranks_settings *settings, int *batch,
                         struct error *err)
 {
-    int64_t whole = settings->global_batch
-                        ? settings->global_batch
-                        : (int64_t)*batch * ranks->size * settings->accumulate;
+    int64_t whole = settings->global_batch ? settings->global_batch
+                                           : (int64_t)*batch * ranks->size * settings->accumulate;
     if (whole % ranks->pieces)
         return error_set(err, ERROR_USAGE,
                          "a batch of %" PRId64 " examples cannot be divided into %d equal parts: "
@@ -253,9 +250,9 @@ void ranks_describe(const struct ranks *ranks, struct json *out)
 
 /* May be another word on each rank: places, and what changes no result. */
 static const char *const own_matters[] = {
-    "data",        "eval-data",    "output-dir",   "checkpoint-dir", "json",
-    "tensorboard", "threads",      "data-threads", "dashboard",      "metrics-port",
-    "trace",       "progress-file", "quiet",       "verbose",        "MODEL",
+    "data",        "eval-data",     "output-dir",   "checkpoint-dir", "json",
+    "tensorboard", "threads",       "data-threads", "dashboard",      "metrics-port",
+    "trace",       "progress-file", "quiet",        "verbose",        "MODEL",
 };
 
 static bool is_own_matter(const char *name)
@@ -387,9 +384,8 @@ static int compare_processors(struct ranks *ranks, const struct plan *plan, stru
     return status;
 }
 
-int ranks_compare(struct ranks *ranks, const struct options *options,
-                  const struct session *session, const struct plan *plan,
-                  const struct source *data, struct error *err)
+int ranks_compare(struct ranks *ranks, const struct options *options, const struct session *session,
+                  const struct plan *plan, const struct source *data, struct error *err)
 {
     if (ranks->size == 1)
         return 0;
@@ -414,11 +410,11 @@ static int share_slot(const struct ranks *ranks, struct params *params, struct u
     float initial = 0;
     if (slot >= 0 && !updater_describe_slot(updater, param, slot, &initial))
         return 0;
-    int status = ranks->rank   ? 0
-                 : slot < 0 ? params_read(params, param, tensor, err)
-                               : params_read_slot(params, param, slot, tensor, err);
-    if (status < 0 || comm_broadcast(ranks->trainer.comm, tensor->data, tensor_bytes(tensor), 0,
-                                     err) < 0)
+    int status = ranks->rank ? 0
+                 : slot < 0  ? params_read(params, param, tensor, err)
+                             : params_read_slot(params, param, slot, tensor, err);
+    if (status < 0 ||
+        comm_broadcast(ranks->trainer.comm, tensor->data, tensor_bytes(tensor), 0, err) < 0)
         return -1;
     if (ranks->rank == 0)
         return 0;

@@ -112,10 +112,10 @@ struct session {
     const struct model *model;
     struct model_args args;
     struct graph *graph;
-    const char *recipe;     /* as far as it was applied; "" when there is none */
-    int threads;            /* resolved */
+    const char *recipe;       /* as far as it was applied; "" when there is none */
+    int threads;              /* resolved */
     struct session_deal deal; /* the caller's, before session_open; all zero: alone */
-    const atomic_int *stop; /* SIGINT or SIGTERM, from session_open on; see cli/signals.h */
+    const atomic_int *stop;   /* SIGINT or SIGTERM, from session_open on; see cli/signals.h */
 };
 
 const char *session_model_name(int index); /* names and aliases; NULL behind the last */

@@ -165,7 +165,8 @@ static void keep_threads(struct training *training, const struct options *parsed
 static void keep_bucket(struct training *training)
 {
     struct trainer_ranks *ranks = &training->ranks.trainer;
-    if (!training->saving.resumed || !ranks->tune_buckets || !training->saving.manifest.bucket_bytes)
+    if (!training->saving.resumed || !ranks->tune_buckets ||
+        !training->saving.manifest.bucket_bytes)
         return;
     ranks->bucket_bytes = (size_t)training->saving.manifest.bucket_bytes;
     ranks->tune_buckets = false;
@@ -269,9 +270,9 @@ static int start_saving(struct training *training, struct error *err)
                              .plan = training->plan};
     if (training->ranks.rank == 0 && saving_start(&training->saving, &run, err) < 0)
         return -1;
-    return training->saving.resumed ? ranks_share(&training->ranks, training->params,
-                                                  training->updater, err)
-                                    : 0;
+    return training->saving.resumed
+               ? ranks_share(&training->ranks, training->params, training->updater, err)
+               : 0;
 }
 
 static int make(struct training *training, struct error *err)

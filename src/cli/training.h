@@ -5,8 +5,8 @@
 
 #include "cli/display.h"
 #include "cli/ranks.h"
-#include "cli/report.h"
 #include "cli/reductions.h"
+#include "cli/report.h"
 #include "cli/rule.h"
 #include "cli/saving.h"
 #include "cli/session.h"
@@ -55,10 +55,9 @@ struct training_settings {
                             "piecewise:EPOCH=FACTOR,..."),                                         \
         OPTION_NUMBER(training_settings, warmup_epochs, "warmup-epochs", OPTION_AT_LEAST(0),       \
                       .initial = "0", .help = "epochs in which the rate first grows from 0"),      \
-        OPTION_SECTION("Optimizer"), RULE_OPTIONS(training_settings),                              \
-        OPTION_SECTION("Ranks"), RANKS_OPTIONS(training_settings),                                 \
-        OPTION_SECTION("Checkpoints"), SAVING_OPTIONS(training_settings),                          \
-        OPTION_SECTION("Results"),                                                                 \
+        OPTION_SECTION("Optimizer"), RULE_OPTIONS(training_settings), OPTION_SECTION("Ranks"),     \
+        RANKS_OPTIONS(training_settings), OPTION_SECTION("Checkpoints"),                           \
+        SAVING_OPTIONS(training_settings), OPTION_SECTION("Results"),                              \
         OPTION_TEXT(training_settings, output_dir, "output-dir", .value = "DIR", .letter = 'o',    \
                     .environment = "OUTPUT_DIR", .aliases = "model-dir train-dir",                 \
                     .help = "where weights.safetensors goes at the end"),                          \
@@ -99,10 +98,10 @@ struct training {
     int64_t origin; /* where that goal was set; a rate that falls to the goal falls from there */
     int64_t evaluate_every;
     struct ranks ranks;
-    bool leaves; /* without the other ranks, which have not failed */
-    bool began;  /* the trainer has */
+    bool leaves;     /* without the other ranks, which have not failed */
+    bool began;      /* the trainer has */
     int stop_signal; /* what ended the last run early, on this rank or another */
-    FILE *nowhere; /* of a rank that prints no results */
+    FILE *nowhere;   /* of a rank that prints no results */
     struct params *params;
     struct plan *plan, *evaluation_plan;
     struct updater *updater;
@@ -114,9 +113,9 @@ struct training {
     struct train_event last;     /* the end of the last run, which was not told yet */
     struct display display;
     struct reductions *reductions; /* NULL: one rank */
-    struct timeline *timeline; /* NULL: none was asked for */
-    char weights_path[PATH_MAX]; /* empty: no place for them was given */
-    char checkpoint[PATH_MAX];   /* the newest one; empty: none */
+    struct timeline *timeline;     /* NULL: none was asked for */
+    char weights_path[PATH_MAX];   /* empty: no place for them was given */
+    char checkpoint[PATH_MAX];     /* the newest one; empty: none */
 };
 
 /* Nothing opened yet, by the command of this name. */

@@ -21,8 +21,8 @@ enum comm_wire {
 
 /* A sum over the ranks. Everything it points to belongs to the group until comm_wait returns. */
 struct comm_reduction {
-    const char *name; /* for who waits for it, borrowed for good; may be NULL */
-    float *values; /* becomes the sum; without `shards` this rank's summand, too... */
+    const char *name;    /* for who waits for it, borrowed for good; may be NULL */
+    float *values;       /* becomes the sum; without `shards` this rank's summand, too... */
     size_t first, count; /* ...from `first` on */
     enum comm_wire wire;
     /* 0: in any order. Else the summands are so many shards, added in the one order of comm/tree.h

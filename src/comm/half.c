@@ -10,8 +10,8 @@ __attribute__((target("avx,f16c"))) static size_t pack_f16c(const float *from, u
 {
     size_t at = 0;
     for (; at + 8 <= count; at += 8)
-        _mm_storeu_si128((__m128i *)(to + at), _mm256_cvtps_ph(_mm256_loadu_ps(from + at),
-                                                               _MM_FROUND_TO_NEAREST_INT));
+        _mm_storeu_si128((__m128i *)(to + at),
+                         _mm256_cvtps_ph(_mm256_loadu_ps(from + at), _MM_FROUND_TO_NEAREST_INT));
     return at;
 }
 

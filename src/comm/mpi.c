@@ -133,7 +133,6 @@ static int run_job(struct mpi *mpi, struct job *job)
     }
 }
 
-/* A reduction's name does not last as long as the trace, so it is copied. */
 /* Waits until all ranks have come to this job, asleep but for the first moments: the library would
  * spin, or yield, all the while. */
 static int wait_for_others(struct mpi *mpi)
@@ -156,16 +155,17 @@ static bool is_collective(const struct job *job)
     return job->kind != JOB_SEND && job->kind != JOB_RECEIVE;
 }
 
+/* A reduction's name does not last as long as the trace, so it is copied. */
 static void note_span(struct mpi *mpi, const struct job *job, int64_t number)
 {
     const struct comm_reduction *reduction = &job->reduction;
     size_t each = reduction->wire == COMM_WIRE_HALF ? sizeof(uint16_t) : sizeof(float);
     size_t bytes = job->kind == JOB_REDUCE ? reduction->count * each : job->bytes;
-    struct trace_span span = {.category = "comm",
-                              .start = job->start,
-                              .end = job->end,
-                              .arguments = {{"job", .number = number},
-                                            {"bytes", .number = (int64_t)bytes}}};
+    struct trace_span span = {
+        .category = "comm",
+        .start = job->start,
+        .end = job->end,
+        .arguments = {{"job", .number = number}, {"bytes", .number = (int64_t)bytes}}};
     snprintf(span.label, sizeof span.label, "%s",
              reduction->name ? reduction->name : job_names[job->kind]);
     trace_add(mpi->track, &span);
@@ -175,9 +175,9 @@ static void do_job(struct mpi *mpi, int64_t number)
 {
     struct job *job = &mpi->jobs[number % JOBS];
     job->error = (struct error){0};
-    mpi_pulse_job(mpi->pulse, number + 1, job->kind == JOB_REDUCE && job->reduction.name
-                                              ? job->reduction.name
-                                              : job_names[job->kind]);
+    mpi_pulse_job(mpi->pulse, number + 1,
+                  job->kind == JOB_REDUCE && job->reduction.name ? job->reduction.name
+                                                                 : job_names[job->kind]);
     job->start = clock_seconds();
     int code = is_collective(job) ? wait_for_others(mpi) : MPI_SUCCESS;
     if (code == MPI_SUCCESS)
@@ -211,8 +211,7 @@ static int meet(struct mpi *mpi)
     code = MPI_Allgather(&own, sizeof own, MPI_BYTE, all, sizeof own, MPI_BYTE, mpi->reducer.group);
     for (int r = 0; r < size; r++) {
         memcpy(mpi->hosts[r], all[r].host, sizeof all[r].host);
-        mpi->base.crowd +=
-            !strcmp(all[r].host, own.host) && CPU_EQUAL(&all[r].mask, &own.mask);
+        mpi->base.crowd += !strcmp(all[r].host, own.host) && CPU_EQUAL(&all[r].mask, &own.mask);
     }
     memory_free(all);
     return code;
@@ -347,8 +346,7 @@ static int mpi_wait(struct comm *comm, struct comm_request *request, struct erro
     return status;
 }
 
-static int mpi_broadcast(struct comm *comm, void *buffer, size_t bytes, int root,
-                         struct error *err)
+static int mpi_broadcast(struct comm *comm, void *buffer, size_t bytes, int root, struct error *err)
 {
     struct job job = {.kind = JOB_BROADCAST, .buffer = buffer, .bytes = bytes, .peer = root};
     return mpi_run(comm, &job, err);

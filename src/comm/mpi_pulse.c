@@ -167,7 +167,8 @@ static void say_late(const struct mpi_pulse *pulse, enum log_level level, int ra
                  stall->step, stall->job, stall->seconds, rank, host);
     else
         log_line(level,
-                 "step %" PRId64 ", %s: waiting %.0f s for rank %d on %s; %.0f s ago it was at step "
+                 "step %" PRId64
+                 ", %s: waiting %.0f s for rank %d on %s; %.0f s ago it was at step "
                  "%" PRId64 ", %s for %.0f s",
                  stall->step, stall->job, stall->seconds, rank, host, now - heard->when,
                  heard->state.step, heard->state.doing, heard->state.doing_seconds);

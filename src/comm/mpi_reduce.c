@@ -81,8 +81,8 @@ static int take_memory(struct fold *fold, struct mpi_folding *memory)
     size_t in = (size_t)others * fold->own_count, out = (size_t)own * fold->reduction->count;
     fold->leaves = scratch_take(&memory->leaves, (size_t)fold->shards * sizeof *fold->leaves);
     fold->received = scratch_take(&memory->received, (in + 1) * sizeof(float));
-    fold->requests = scratch_take(&memory->requests,
-                                  (size_t)(others + own * ranks) * sizeof *fold->requests);
+    fold->requests =
+        scratch_take(&memory->requests, (size_t)(others + own * ranks) * sizeof *fold->requests);
     fold->counts = scratch_take(&memory->counts, 2 * (size_t)ranks * sizeof *fold->counts);
     /* First what comes, then what goes; the whole result goes the same way. */
     size_t gathered = fold->reduction->count;
@@ -113,9 +113,9 @@ static int start_receiving(struct fold *fold)
             }
             leaf->values = fold->received + at;
             void *to = fold->half ? (void *)(fold->packed_in + at) : (void *)leaf->values;
-            int code = MPI_Irecv(to, (int)fold->own_count, fold->half ? MPI_UINT16_T : MPI_FLOAT, r,
-                                 FOLD_TAG, fold->reducer->group,
-                                 &fold->requests[fold->request_count++]);
+            int code =
+                MPI_Irecv(to, (int)fold->own_count, fold->half ? MPI_UINT16_T : MPI_FLOAT, r,
+                          FOLD_TAG, fold->reducer->group, &fold->requests[fold->request_count++]);
             if (code != MPI_SUCCESS)
                 return code;
             at += fold->own_count;

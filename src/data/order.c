@@ -60,8 +60,7 @@ struct loader_position order_following(const struct order *order, struct loader_
     return position;
 }
 
-struct loader_position order_normalized(const struct order *order,
-                                        struct loader_position position)
+struct loader_position order_normalized(const struct order *order, struct loader_position position)
 {
     assert(position.epoch >= 0 && position.step >= 0);
     if (!order->options.single_pass) {

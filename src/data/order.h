@@ -20,8 +20,7 @@ int order_rows(const struct order *order, struct loader_position position);
 bool order_ended(const struct order *order, struct loader_position position);
 struct loader_position order_following(const struct order *order, struct loader_position position);
 /* A training position behind the last step of an epoch is the start of the next one. */
-struct loader_position order_normalized(const struct order *order,
-                                        struct loader_position position);
+struct loader_position order_normalized(const struct order *order, struct loader_position position);
 /* The example in a row, and the key of its random stream in this epoch. */
 int64_t order_example(const struct order *order, struct loader_position position, int row);
 uint64_t order_random(const struct order *order, int64_t epoch, int64_t example);

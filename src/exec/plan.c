@@ -109,8 +109,7 @@ static void cut_buckets(struct plan *plan)
 
 static int make_buckets(struct plan *plan, struct error *err)
 {
-    plan->buckets =
-        ARENA_ARRAY(plan->arena, struct plan_bucket, params_count(plan->params) + 1);
+    plan->buckets = ARENA_ARRAY(plan->arena, struct plan_bucket, params_count(plan->params) + 1);
     if (!plan->buckets)
         return error_set(err, ERROR_MEMORY, "no memory for a plan");
     cut_buckets(plan);
@@ -416,7 +415,7 @@ static void run_steps(struct plan *plan, int first, int end, plan_bucket_fn *on_
 static void bind_changes(struct plan *plan, const struct tensor *inputs)
 {
     bool params_moved = plan->bound_weights != params_weights(plan->params) ||
-                         plan->bound_gradients != plan_gradients(plan);
+                        plan->bound_gradients != plan_gradients(plan);
     bool inputs_moved = false;
     for (int i = 0; i < plan->input_count; i++) {
         struct buffer *buffer = &plan->buffers[plan->input_buffers[i]];

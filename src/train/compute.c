@@ -73,7 +73,8 @@ static void finish_bucket(void *context, int bucket, float *first, size_t count)
         return;
     for (int i = 0; i < compute->group->addition_count; i++) {
         const struct pieces_addition *addition = &compute->group->additions[i];
-        add_to(compute->gradients[addition->to] + at, compute->gradients[addition->from] + at, count);
+        add_to(compute->gradients[addition->to] + at, compute->gradients[addition->from] + at,
+               count);
     }
     if (compute->on_bucket)
         compute->on_bucket(compute->context, bucket, at, count, compute->parts);
@@ -358,8 +359,8 @@ int compute_create(const struct compute_options *options, struct compute **out, 
     pthread_cond_init(&compute->end, NULL);
     int status = compute->arena ? 0 : error_set(err, ERROR_MEMORY, "no memory for the training");
     if (status == 0)
-        status = pieces_plan(options->shards, options->held, options->plan_count, &compute->pieces,
-                             err);
+        status =
+            pieces_plan(options->shards, options->held, options->plan_count, &compute->pieces, err);
     if (status == 0)
         status = take_places(compute, err);
     if (status == 0)

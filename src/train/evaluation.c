@@ -35,8 +35,7 @@ int evaluation_init(struct evaluation *evaluation, const struct graph *graph, st
 }
 
 /* This rank's batches. */
-static int pass_own(struct evaluation *evaluation, const atomic_int *stop_signal,
-                    struct error *err)
+static int pass_own(struct evaluation *evaluation, const atomic_int *stop_signal, struct error *err)
 {
     struct feed *feed = &evaluation->feed;
     evaluation->batch_count = 0;
@@ -54,8 +53,7 @@ static int pass_own(struct evaluation *evaluation, const atomic_int *stop_signal
                              "stopped after %" PRId64 " batches of the evaluation",
                              evaluation->batch_count);
         struct metrics *batch = &evaluation->batches[evaluation->batch_count++];
-        *batch = (struct metrics){.scores =
-                                      evaluation->scores.keys ? &evaluation->scores : NULL};
+        *batch = (struct metrics){.scores = evaluation->scores.keys ? &evaluation->scores : NULL};
         feed_count(feed, batch);
         batch->scores = NULL;
     }
@@ -108,8 +106,7 @@ static int gather_batches(struct evaluation *evaluation, struct error *err)
 }
 
 /* The `number`-th batch of a rank, or NULL; all ranks' lie one behind the other. */
-static const struct metrics *batch_of(const struct evaluation *evaluation, int rank,
-                                      int64_t number)
+static const struct metrics *batch_of(const struct evaluation *evaluation, int rank, int64_t number)
 {
     if (!evaluation->comm)
         return number < evaluation->batch_count ? &evaluation->batches[number] : NULL;

@@ -13,8 +13,8 @@ struct metrics;
 /* All zero is none. */
 struct evaluation {
     struct feed feed;
-    struct scores scores; /* without capacity when the network does not answer yes or no */
-    struct comm *comm;    /* NULL: alone */
+    struct scores scores;          /* without capacity when the network does not answer yes or no */
+    struct comm *comm;             /* NULL: alone */
     struct metrics *batches, *all; /* of each batch: this rank's, and everyone's */
     int64_t batch_limit, batch_count;
     size_t *sizes; /* [ranks] */

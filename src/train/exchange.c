@@ -183,8 +183,8 @@ static int unpack_all(struct exchange *exchange, struct error *err)
             tree_nodes(exchange->shards, tree_held(exchange->shards, exchange->ranks, r), nodes);
         const char *end = at + exchange->sizes[r];
         for (int n = 0; n < count; n++) {
-            size_t used = rows_unpack(&exchange->leaves[nodes[n].first], at, (size_t)(end - at),
-                                      err);
+            size_t used =
+                rows_unpack(&exchange->leaves[nodes[n].first], at, (size_t)(end - at), err);
             if (!used)
                 return error_set(err, ERROR_PEER, "rank %d sent no rows of tables", r);
             at += used;
@@ -316,14 +316,14 @@ static int take_memory(struct exchange *exchange, struct error *err)
 {
     int tables = compute_rows(exchange->options.compute, 0)->table_count;
     exchange->request_limit = params_count(exchange->options.params) + 2;
-    exchange->requests =
-        ARENA_ARRAY(exchange->arena, struct comm_request, exchange->request_limit);
+    exchange->requests = ARENA_ARRAY(exchange->arena, struct comm_request, exchange->request_limit);
     exchange->sums = ARENA_ARRAY(exchange->arena, struct exchange_sum, exchange->request_limit);
-    exchange->names = arena_take(exchange->arena,
-                                     (size_t)exchange->request_limit * sizeof *exchange->names);
+    exchange->names =
+        arena_take(exchange->arena, (size_t)exchange->request_limit * sizeof *exchange->names);
     exchange->sizes = ARENA_ARRAY(exchange->arena, size_t, exchange->ranks);
     exchange->leaves = ARENA_ARRAY(exchange->arena, struct rows, exchange->shards);
-    if (!exchange->requests || !exchange->sums || !exchange->names || !exchange->sizes || !exchange->leaves)
+    if (!exchange->requests || !exchange->sums || !exchange->names || !exchange->sizes ||
+        !exchange->leaves)
         return error_set(err, ERROR_MEMORY, "no memory for the exchange between ranks");
     for (int i = 0; i < exchange->request_limit; i++)
         snprintf(exchange->names[i], NAME_BYTES, "bucket %d", i);

@@ -31,10 +31,10 @@ struct exchange_options {
     struct comm *comm;
     struct params *params;
     struct compute *compute;
-    int shards;          /* with a fixed order: leaves of the tree; 0: any order */
-    int64_t pieces;      /* of all ranks: what statistics are the mean over */
+    int shards;     /* with a fixed order: leaves of the tree; 0: any order */
+    int64_t pieces; /* of all ranks: what statistics are the mean over */
     enum comm_wire wire;
-    bool plain;          /* processors differ: gradients go in plain order, all at once */
+    bool plain; /* processors differ: gradients go in plain order, all at once */
 };
 
 int exchange_create(const struct exchange_options *options, struct exchange **out,

@@ -29,7 +29,8 @@ static void push(struct simulation *simulation, struct pieces_group *group, stru
                  int place)
 {
     int shards = simulation->pieces->shards;
-    while (simulation->depth && tree_joins(shards, simulation->stack[simulation->depth - 1], node)) {
+    while (simulation->depth &&
+           tree_joins(shards, simulation->stack[simulation->depth - 1], node)) {
         int lower = simulation->place[--simulation->depth];
         node.first = simulation->stack[simulation->depth].first;
         group->additions[group->addition_count++] = (struct pieces_addition){lower, place};
@@ -76,13 +77,10 @@ static int take_memory(struct pieces *pieces, struct simulation *simulation, str
     return 0;
 }
 
-int pieces_plan(int shards, struct tree_node held, int lanes, struct pieces *out,
-                struct error *err)
+int pieces_plan(int shards, struct tree_node held, int lanes, struct pieces *out, struct error *err)
 {
-    struct pieces pieces = {.count = held.end - held.first,
-                            .lanes = lanes,
-                            .shards = shards,
-                            .first = held.first};
+    struct pieces pieces = {
+        .count = held.end - held.first, .lanes = lanes, .shards = shards, .first = held.first};
     pieces.group_count = (pieces.count + lanes - 1) / lanes;
     struct simulation simulation = {.pieces = &pieces};
     if (take_memory(&pieces, &simulation, err) < 0)

@@ -14,8 +14,8 @@ struct pieces_addition {
 };
 
 struct pieces_group {
-    int first, count;     /* pieces, counted from the rank's first one */
-    int *places;          /* [count], of each piece */
+    int first, count;                  /* pieces, counted from the rank's first one */
+    int *places;                       /* [count], of each piece */
     struct pieces_addition *additions; /* when all of the group are computed */
     int addition_count;
 };

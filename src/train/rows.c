@@ -40,8 +40,7 @@ static int make_room(struct sparse_rows *list, int param, int64_t count, int64_t
     if (values)
         list->values = values;
     if (!rows || !values)
-        return error_set(err, ERROR_MEMORY, "no memory for %lld rows of a table",
-                         (long long)limit);
+        return error_set(err, ERROR_MEMORY, "no memory for %lld rows of a table", (long long)limit);
     list->limit = limit;
     list->dim = dim;
     return 0;
@@ -74,8 +73,8 @@ static void merge(struct sparse_rows *to, const struct sparse_rows *lower,
 {
     int64_t l = 0, u = 0;
     while (l < lower->count || u < upper->count) {
-        bool from_lower = u == upper->count ||
-                          (l < lower->count && lower->rows[l] <= upper->rows[u]);
+        bool from_lower =
+            u == upper->count || (l < lower->count && lower->rows[l] <= upper->rows[u]);
         bool both = l < lower->count && u < upper->count && lower->rows[l] == upper->rows[u];
         append(to, from_lower ? lower : upper, from_lower ? l : u);
         if (both) {

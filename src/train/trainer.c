@@ -29,13 +29,13 @@ struct run {
     struct bucket_tuner tuner;
     struct plan **plans;
     int plan_count;
-    int ranks, pieces;           /* of the group; of all ranks in a step */
+    int ranks, pieces;            /* of the group; of all ranks in a step */
     struct rank_status *statuses; /* [ranks] of this step */
     double last_step_seconds;
     int stop_agreed;          /* a signal that came to one of the ranks */
     struct sparse_rows *rows; /* the tables' gradients of this step */
     int row_lists;
-    int64_t step;              /* finished ones */
+    int64_t step; /* finished ones */
     int64_t steps_per_epoch;
     int64_t examples;
     int64_t evaluated_at; /* the step of the last evaluation, or -1 */
@@ -210,8 +210,7 @@ static int compute_gradients(struct run *run, struct compute_result *result, str
                              result, &failure);
     run->abandoned = run->ranks == 1 && stop_wanted(run->inputs->stop_signal) &&
                      (status == 0 || failure.code == ERROR_CANCELLED);
-    return status == 0 || run->abandoned ? 0
-                                         : error_set(err, failure.code, "%s", failure.message);
+    return status == 0 || run->abandoned ? 0 : error_set(err, failure.code, "%s", failure.message);
 }
 
 static struct rank_status own_status(const struct run *run, const struct compute_result *result,
@@ -414,16 +413,15 @@ static int save(struct run *run, int64_t goal, bool finished, struct error *err)
                          "the weights are not finite after step %" PRId64 " and were not saved; a "
                          "lower --lr may help",
                          run->step);
-    struct saver_moment moment = {.step = run->step,
-                                  .goal = goal,
-                                  .origin = run->inputs->saving.origin,
-                                  .finished = finished,
-                                  .bucket_bytes = run->ranks > 1
-                                                      ? (int64_t)bucket_tuner_settled(&run->tuner)
-                                                      : 0,
-                                  .evaluated = evaluated_now(run),
-                                  .loss = run->evaluated_loss,
-                                  .accuracy = run->evaluated_accuracy};
+    struct saver_moment moment = {
+        .step = run->step,
+        .goal = goal,
+        .origin = run->inputs->saving.origin,
+        .finished = finished,
+        .bucket_bytes = run->ranks > 1 ? (int64_t)bucket_tuner_settled(&run->tuner) : 0,
+        .evaluated = evaluated_now(run),
+        .loss = run->evaluated_loss,
+        .accuracy = run->evaluated_accuracy};
     run->saved_clock = clock_seconds();
     if (saver_start(run->inputs->saving.saver, &moment, err) < 0)
         return -1;

@@ -48,9 +48,9 @@ struct train_event {
     int rank_count;
     const struct exchange_sum *sums; /* likewise: the reductions of this rank, in order */
     int sum_count;
-    int slowest; /* rank whose gradients came last; -1: none */
-    size_t bucket_bytes; /* of this step; 0: one bucket */
-    int stop_signal;     /* at TRAIN_FINISHED: what ended the run early, on any rank; else 0 */
+    int slowest;           /* rank whose gradients came last; -1: none */
+    size_t bucket_bytes;   /* of this step; 0: one bucket */
+    int stop_signal;       /* at TRAIN_FINISHED: what ended the run early, on any rank; else 0 */
     bool saving;           /* at TRAIN_STEP: a checkpoint was being written when it began */
     double saving_seconds; /* at TRAIN_STEP: that the training waited for checkpoints before it */
 };
@@ -88,7 +88,7 @@ struct trainer_ranks {
 struct trainer_inputs { /* all borrowed for the length of the run */
     const struct graph *graph;
     struct params *params;
-    struct plan *plan; /* PLAN_TRAIN, of the train loader's batch */
+    struct plan *plan;              /* PLAN_TRAIN, of the train loader's batch */
     struct plan *const *more_plans; /* like it: so many more pieces are computed side by side */
     int more_plan_count;
     struct trainer_data train;

@@ -39,7 +39,8 @@ TEST(half, both_ways_to_round_agree)
         for (int i = 0; i < 8; i++) {
             state = state * 1664525 + 1013904223;
             uint32_t exponent = 90 + (state >> 8) % 60; /* from far below the least to too large */
-            uint32_t bits = (state & 0x80000000) | exponent << 23 | (state * 2654435761U & 0x7fffff);
+            uint32_t bits =
+                (state & 0x80000000) | exponent << 23 | (state * 2654435761U & 0x7fffff);
             memcpy(&values[i], &bits, sizeof bits);
         }
         half_pack(values, halves, 8);

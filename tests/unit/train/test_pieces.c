@@ -1,7 +1,7 @@
 #include "train/pieces.h"
 
-#include "support/test.h"
 #include "base/error.h"
+#include "support/test.h"
 
 static float tree_sum(const float *values, struct tree_node node)
 {

@@ -323,8 +323,7 @@ static float *state_of_pieces(int pieces, int lanes, size_t *bytes)
                                     .threads = lanes - 1,
                                     .seed = 3,
                                     .shuffle = true};
-    ASSERT_OK(loader_create(&bench.data, &stripes, &loader, &bench.inputs.train.loader, &err),
-              err);
+    ASSERT_OK(loader_create(&bench.data, &stripes, &loader, &bench.inputs.train.loader, &err), err);
     struct plan_options options = {.mode = PLAN_TRAIN, .batch = 4, .threads = 1};
     for (int i = 0; i < lanes - 1; i++)
         ASSERT_OK(plan_create(bench.graph, bench.params, &options, &more[i], &err), err);
