@@ -334,7 +334,7 @@ static int run(struct options *parsed, void *settings, struct error *err)
 const struct command command_plan = {
     .name = "plan",
     .order = 35,
-    .summary = "predict how a training would scale over a network, from one measured run",
+    .summary = "predict how a measured training scales over a network",
     .description =
         "Takes the time line of a step that `lockstep train --timeline --json RUN` measured, on "
         "one rank or more, and plays it through on more ranks: each bucket of gradients is added "

@@ -255,6 +255,10 @@ static int start(struct mpi *mpi, struct error *err)
     MPI_Comm_set_errhandler(pulse_group, MPI_ERRORS_RETURN);
     MPI_Comm_rank(mpi->reducer.group, &mpi->base.rank);
     MPI_Comm_size(mpi->reducer.group, &mpi->base.size);
+    if (mpi->base.size < 2)
+        return error_set(err, ERROR_USAGE,
+                         "OMPI_COMM_WORLD_SIZE names several ranks, but no mpirun started this "
+                         "process; unset it to go alone");
     mpi->reducer.rank = mpi->base.rank;
     mpi->reducer.size = mpi->base.size;
     code = take_memory(mpi);
@@ -479,7 +483,7 @@ int comm_mpi_open(struct comm **out, struct error *err)
     if (code != 0 || mpi->failure.code) {
         if (code == 0)
             pthread_join(mpi->thread, NULL);
-        error_set(err, ERROR_PEER, "%s",
+        error_set(err, code ? ERROR_MEMORY : mpi->failure.code, "%s",
                   code ? "the thread for messages cannot be started" : mpi->failure.message);
         release(mpi);
         return -1;

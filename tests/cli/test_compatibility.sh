@@ -96,5 +96,7 @@ mentions err "HOROVOD_AUTOTUNE=perhaps: say true or false"
 PMI_SIZE=2 run 2 $small
 mentions err "PMI_SIZE names 2 ranks, but only mpirun"
 OMPI_COMM_WORLD_SIZE=2 run 2 bench mnist_custom --data synthetic
+mentions err "OMPI_COMM_WORLD_SIZE names several ranks, but no mpirun started this process"
+OMPI_COMM_WORLD_SIZE=2 run 2 bench mnist_custom --data synthetic --forward-only
 mentions err "OMPI_COMM_WORLD_SIZE names 2 ranks, but this command computes in one process"
 finish
