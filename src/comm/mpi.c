@@ -236,6 +236,10 @@ static int start(struct mpi *mpi, struct error *err)
 {
     int provided;
     MPI_Comm pulse_group;
+    if (!getenv("PMIX_NAMESPACE")) /* the library would go alone */
+        return error_set(err, ERROR_USAGE,
+                         "OMPI_COMM_WORLD_SIZE names several ranks, but no mpirun started this "
+                         "process; unset it to go alone");
     /* Over a network most of a reduction is waiting, and a thread that waits by spinning would take
      * the core from one that computes. Inside a host it is copying; there a yield would cost more,
      * a whole time slice where others want the core. */
@@ -255,10 +259,6 @@ static int start(struct mpi *mpi, struct error *err)
     MPI_Comm_set_errhandler(pulse_group, MPI_ERRORS_RETURN);
     MPI_Comm_rank(mpi->reducer.group, &mpi->base.rank);
     MPI_Comm_size(mpi->reducer.group, &mpi->base.size);
-    if (mpi->base.size < 2)
-        return error_set(err, ERROR_USAGE,
-                         "OMPI_COMM_WORLD_SIZE names several ranks, but no mpirun started this "
-                         "process; unset it to go alone");
     mpi->reducer.rank = mpi->base.rank;
     mpi->reducer.size = mpi->base.size;
     code = take_memory(mpi);
