@@ -67,6 +67,7 @@ struct job {
     const struct bench_settings *settings;
     const struct options *options;
     struct ranks ranks;
+    bool began;  /* the trainer has: what fails from now on fails on all ranks */
     bool leaves; /* without the other ranks, which have not failed */
     int stop_signal;
     struct session session;
@@ -141,6 +142,7 @@ static int make_trace(struct job *job, struct error *err)
                               .model = job->session.model->name,
                               .plan = job->plan,
                               .loader = job->data.source.trainer.loader,
+                              .comm = job->ranks.trainer.comm,
                               .warmup_steps = settings->warmup_batches,
                               .total_steps = settings->warmup_batches + settings->batches};
     return tracing_create(&settings->trace, &run, &job->tracing, err);
@@ -225,6 +227,7 @@ static void observe(void *context, const struct train_event *event)
         report_measure(&job->report, batch_of_all(job), &speed);
         bench_text_step(step, batch_of_all(job), &speed, total_loss(job, event->loss), &job->text);
     }
+    job->began = true;
     job->stop_signal = event->stop_signal;
     print(job);
 }
@@ -246,7 +249,7 @@ static int train(struct job *job, const atomic_int *stop_signal, struct error *e
         .stop_signal = stop_signal,
     };
     int status = trainer_run(&inputs, observe, job, err);
-    job->leaves = status < 0 && (err->code == ERROR_PEER || !job->report.steps);
+    job->leaves = status < 0 && (err->code == ERROR_PEER || !job->began);
     return status;
 }
 

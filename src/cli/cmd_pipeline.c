@@ -129,9 +129,13 @@ static int pick_up(struct job *job, struct error *err)
     return comm_broadcast(comm, &training->goal, sizeof training->goal, 0, err);
 }
 
-static int write_journal(const struct job *job, struct error *err)
+/* The other ranks know nothing of a disk that fails here: they are not to be waited for. */
+static int write_journal(struct job *job, struct error *err)
 {
-    return job->training.ranks.rank > 0 ? 0 : attempts_save(job->journal, &job->attempts, err);
+    if (job->training.ranks.rank > 0 || attempts_save(job->journal, &job->attempts, err) == 0)
+        return 0;
+    job->training.leaves = true;
+    return -1;
 }
 
 /* --- attempts ------------------------------------------------------------------------------- */

@@ -4,9 +4,9 @@
 #include "cli/options.h"
 
 static const struct foreign_variable variables[] = {
-    {"OMPI_COMM_WORLD_SIZE", "train, pipeline",
+    {"OMPI_COMM_WORLD_SIZE", "train, pipeline, bench",
      "set by mpirun (Open MPI): the ranks that train together", false},
-    {"OMPI_COMM_WORLD_SIZE", "eval, bench",
+    {"OMPI_COMM_WORLD_SIZE", "eval, bench --forward-only",
      "refused when it names several ranks: these compute in one process", false},
     {"TF_CONFIG PMI_SIZE HOROVOD_SIZE", "train, pipeline, eval, bench",
      "refused when it names several ranks and Open MPI's mpirun started none: only mpirun starts "
@@ -14,7 +14,7 @@ static const struct foreign_variable variables[] = {
      false},
     {"HOROVOD_FUSION_THRESHOLD HOROVOD_AUTOTUNE HOROVOD_STALL_CHECK_TIME_SECONDS "
      "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS HOROVOD_STALL_CHECK_DISABLE",
-     "eval, bench", "not read: these compute in one process and exchange no gradients", false},
+     "eval", "not read: it computes in one process and exchanges no gradients", false},
     {"HOROVOD_TIMELINE", "eval", "not read: write lockstep bench --forward-only --trace FILE",
      false},
     {"HOROVOD_CYCLE_TIME HOROVOD_TIMELINE_MARK_CYCLES", "all",

@@ -138,4 +138,9 @@ step=$(sed -n "s/^lockstep: step \([0-9]*\): rank 1: example [0-9]*: .*is damage
 [ "$(newest "$work/damaged")" = $((step - 1)) ] ||
     fail "step $step failed, but step '$(newest "$work/damaged")' is what was saved"
 run 0 checkpoint verify "$work/damaged"
+# What fails on rank 0 alone, between two trainings, does not leave the others waiting.
+mkdir -p "$work/jam/pipeline.json"
+ranks 1 2 pipeline mnist_custom --examples 96 --batch-size 16 --threads 1 --steps 2 \
+    --checkpoint-dir "$work/jam" -q
+mentions err "pipeline.json"
 finish
