@@ -152,8 +152,10 @@ static int wait_for_others(struct mpi *mpi)
     return code;
 }
 
-static bool is_collective(const struct job *job)
+static bool spins_for_others(const struct mpi *mpi, const struct job *job)
 {
+    if (job->kind == JOB_REDUCE)
+        return !mpi_reduce_sleeps(&mpi->reducer, &job->reduction);
     return job->kind != JOB_SEND && job->kind != JOB_RECEIVE;
 }
 
@@ -181,7 +183,7 @@ static void do_job(struct mpi *mpi, int64_t number)
                   job->kind == JOB_REDUCE && job->reduction.name ? job->reduction.name
                                                                  : job_names[job->kind]);
     job->start = clock_seconds();
-    int code = is_collective(job) ? wait_for_others(mpi) : MPI_SUCCESS;
+    int code = spins_for_others(mpi, job) ? wait_for_others(mpi) : MPI_SUCCESS;
     if (code == MPI_SUCCESS)
         code = run_job(mpi, job);
     job->end = clock_seconds();
@@ -211,9 +213,12 @@ static int meet(struct mpi *mpi)
     MPI_Get_processor_name(own.host, &length);
     sched_getaffinity(0, sizeof own.mask, &own.mask);
     code = MPI_Allgather(&own, sizeof own, MPI_BYTE, all, sizeof own, MPI_BYTE, mpi->reducer.group);
+    mpi->reducer.spread = size > 1;
     for (int r = 0; r < size; r++) {
         memcpy(mpi->hosts[r], all[r].host, sizeof all[r].host);
         mpi->base.crowd += !strcmp(all[r].host, own.host) && CPU_EQUAL(&all[r].mask, &own.mask);
+        for (int other = 0; other < r; other++)
+            mpi->reducer.spread &= strcmp(all[r].host, all[other].host) != 0;
     }
     memory_free(all);
     return code;
@@ -263,6 +268,7 @@ static int start(struct mpi *mpi, struct error *err)
     MPI_Comm_size(mpi->reducer.group, &mpi->base.size);
     mpi->reducer.rank = mpi->base.rank;
     mpi->reducer.size = mpi->base.size;
+    mpi->reducer.networked = !on_one_host();
     code = take_memory(mpi);
     if (code == MPI_SUCCESS)
         code = meet(mpi);

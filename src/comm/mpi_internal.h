@@ -17,17 +17,21 @@ void *scratch_take(struct scratch *scratch, size_t bytes); /* NULL: no memory */
 
 /* Room for sums in a fixed order. Only the thread that talks uses it. */
 struct mpi_folding {
-    struct scratch received, packed, leaves, requests, counts;
+    struct scratch received, packed, leaves, requests;
 };
 
 struct mpi_reducer {
     MPI_Comm group;
     int rank, size;
+    bool networked; /* the ranks are on several hosts */
+    bool spread;    /* each on one of its own */
     struct mpi_folding folding;
 };
 
 /* Both return an MPI error code; MPI_ERR_NO_MEM when memory is short. */
 int mpi_reduce(struct mpi_reducer *reducer, const struct comm_reduction *reduction);
+/* Whether it waits for the others asleep by itself. */
+bool mpi_reduce_sleeps(const struct mpi_reducer *reducer, const struct comm_reduction *reduction);
 void mpi_reducer_release(struct mpi_reducer *reducer);
 
 /* --- pulse: each rank tells rank 0 what it does, and rank 0 answers --------------------------- */

@@ -1,7 +1,9 @@
-/* Sums over the ranks. In any order: MPI_Allreduce. In a fixed order, or with halves on the wire,
- * each rank adds up one slice of the numbers by itself, in the order of the tree, from the parts that
- * the others send it, and then gives its slice to all: as many bytes as the best MPI_Allreduce. */
+/* Sums over the ranks. In any order: MPI_Allreduce. In a fixed order, with halves on the wire, or
+ * between a few hosts of one rank each, a rank adds up one slice of the numbers by itself, in the
+ * order of the tree, from the parts that the others send it, and then gives its slice to all: as many
+ * bytes as the best MPI_Allreduce, and it can wait asleep, which MPI_Allreduce cannot. */
 #include <assert.h>
+#include <time.h>
 
 #include "base/clones.h"
 #include "base/memory.h"
@@ -9,7 +11,9 @@
 #include "comm/mpi_internal.h"
 #include "comm/tree.h"
 
-enum { SLICE_ALIGN = 16, FOLD_TAG = 1 };
+enum { SLICE_ALIGN = 16, PART_TAG = 1, SLICE_TAG = 2 };
+/* Of more than these, everyone sending to everyone at once would be too much for a switch. */
+enum { MANY_RANKS = 16 };
 
 void *scratch_take(struct scratch *scratch, size_t bytes)
 {
@@ -27,7 +31,6 @@ void mpi_reducer_release(struct mpi_reducer *reducer)
     memory_free(reducer->folding.packed.data);
     memory_free(reducer->folding.leaves.data);
     memory_free(reducer->folding.requests.data);
-    memory_free(reducer->folding.counts.data);
 }
 
 /* A node that some rank sends: where this rank has its slice of it. */
@@ -49,7 +52,6 @@ struct fold {
     uint16_t *packed_in, *packed_out;
     MPI_Request *requests;
     int request_count;
-    int *counts; /* of the slices, and then where they begin */
 };
 
 static size_t slice_first(const struct fold *fold, int rank)
@@ -83,16 +85,45 @@ static int take_memory(struct fold *fold, struct mpi_folding *memory)
     fold->received = scratch_take(&memory->received, (in + 1) * sizeof(float));
     fold->requests =
         scratch_take(&memory->requests, (size_t)(others + own * ranks) * sizeof *fold->requests);
-    fold->counts = scratch_take(&memory->counts, 2 * (size_t)ranks * sizeof *fold->counts);
     /* First what comes, then what goes; the whole result goes the same way. */
     size_t gathered = fold->reduction->count;
     size_t halves = in + (out > gathered ? out : gathered);
     fold->packed_in =
         fold->half ? scratch_take(&memory->packed, (halves + 1) * sizeof(uint16_t)) : NULL;
     fold->packed_out = fold->half && fold->packed_in ? fold->packed_in + in : NULL;
-    bool whole = fold->leaves && fold->received && fold->requests && fold->counts &&
-                 (!fold->half || fold->packed_in);
+    bool whole =
+        fold->leaves && fold->received && fold->requests && (!fold->half || fold->packed_in);
     return whole ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+}
+
+static int receive(struct fold *fold, void *to, size_t count, int from, int tag)
+{
+    return MPI_Irecv(to, (int)count, fold->half ? MPI_UINT16_T : MPI_FLOAT, from, tag,
+                     fold->reducer->group, &fold->requests[fold->request_count++]);
+}
+
+static int send(struct fold *fold, const void *from, size_t count, int to, int tag)
+{
+    return MPI_Isend(from, (int)count, fold->half ? MPI_UINT16_T : MPI_FLOAT, to, tag,
+                     fold->reducer->group, &fold->requests[fold->request_count++]);
+}
+
+/* Over a network most of a sum is waiting, and those who compute want the core: asleep, but awake
+ * often enough that no socket fills up or runs dry. Each look moves a fragment of 128 KiB at most. */
+static int wait_for_all(struct fold *fold)
+{
+    enum { LOOKS = 4 };
+    static const struct timespec nap = {.tv_nsec = 100000};
+    int done = 0, code = MPI_SUCCESS, count = fold->request_count;
+    fold->request_count = 0;
+    if (!fold->reducer->networked)
+        return MPI_Waitall(count, fold->requests, MPI_STATUSES_IGNORE);
+    for (int look = 1; code == MPI_SUCCESS && !done; look++) {
+        code = MPI_Testall(count, fold->requests, &done, MPI_STATUSES_IGNORE);
+        if (!done && look % LOOKS == 0)
+            nanosleep(&nap, NULL);
+    }
+    return code;
 }
 
 /* Parts of this rank's slice, from all others. */
@@ -113,9 +144,7 @@ static int start_receiving(struct fold *fold)
             }
             leaf->values = fold->received + at;
             void *to = fold->half ? (void *)(fold->packed_in + at) : (void *)leaf->values;
-            int code =
-                MPI_Irecv(to, (int)fold->own_count, fold->half ? MPI_UINT16_T : MPI_FLOAT, r,
-                          FOLD_TAG, fold->reducer->group, &fold->requests[fold->request_count++]);
+            int code = receive(fold, to, fold->own_count, r, PART_TAG);
             if (code != MPI_SUCCESS)
                 return code;
             at += fold->own_count;
@@ -132,8 +161,7 @@ static int send_part(struct fold *fold, int to, const float *part, uint16_t *pac
         half_pack(part + first, packed + first, count);
         from = packed + first;
     }
-    return MPI_Isend(from, (int)count, fold->half ? MPI_UINT16_T : MPI_FLOAT, to, FOLD_TAG,
-                     fold->reducer->group, &fold->requests[fold->request_count++]);
+    return send(fold, from, count, to, PART_TAG);
 }
 
 /* Each rank begins with its neighbour, so that not all send to the same one at once. */
@@ -173,26 +201,34 @@ static float *sum(struct fold *fold, struct tree_node node)
     return lower;
 }
 
+/* Everyone's slice to everyone, in `all`, where this rank's is already. */
+static int exchange_slices(struct fold *fold, void *all)
+{
+    int rank = fold->reducer->rank, ranks = fold->reducer->size, code = MPI_SUCCESS;
+    size_t each = fold->half ? sizeof(uint16_t) : sizeof(float);
+    char *bytes = all;
+    for (int r = 0; code == MPI_SUCCESS && r < ranks; r++)
+        if (r != rank)
+            code = receive(fold, bytes + each * slice_first(fold, r), slice_count(fold, r), r,
+                           SLICE_TAG);
+    for (int distance = 1; code == MPI_SUCCESS && distance < ranks; distance++)
+        code = send(fold, bytes + each * slice_first(fold, rank), fold->own_count,
+                    (rank + distance) % ranks, SLICE_TAG);
+    return code == MPI_SUCCESS ? wait_for_all(fold) : code;
+}
+
 static int give_to_all(struct fold *fold, const float *own)
 {
-    const struct mpi_reducer *reducer = fold->reducer;
     float *values = fold->reduction->values + fold->reduction->first;
-    int *counts = fold->counts, *places = fold->counts + reducer->size;
-    for (int r = 0; r < reducer->size; r++) {
-        counts[r] = (int)slice_count(fold, r);
-        places[r] = (int)slice_first(fold, r);
-    }
-    size_t first = slice_first(fold, reducer->rank);
+    size_t first = slice_first(fold, fold->reducer->rank);
     if (!fold->half) {
         if (own != values + first)
             memmove(values + first, own, fold->own_count * sizeof *own);
-        return MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_FLOAT, values, counts, places, MPI_FLOAT,
-                              reducer->group);
+        return exchange_slices(fold, values);
     }
     /* This rank, too, goes on with the rounded numbers. */
     half_pack(own, fold->packed_out + first, fold->own_count);
-    int code = MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_UINT16_T, fold->packed_out, counts, places,
-                              MPI_UINT16_T, reducer->group);
+    int code = exchange_slices(fold, fold->packed_out);
     half_unpack(fold->packed_out, values, fold->reduction->count);
     return code;
 }
@@ -212,7 +248,7 @@ static int fold(struct mpi_reducer *reducer, const struct comm_reduction *reduct
     if (code == MPI_SUCCESS)
         code = start_sending(&fold);
     if (code == MPI_SUCCESS)
-        code = MPI_Waitall(fold.request_count, fold.requests, MPI_STATUSES_IGNORE);
+        code = wait_for_all(&fold);
     if (code != MPI_SUCCESS)
         return code;
     if (fold.half)
@@ -220,10 +256,21 @@ static int fold(struct mpi_reducer *reducer, const struct comm_reduction *reduct
     return give_to_all(&fold, sum(&fold, (struct tree_node){0, fold.shards}));
 }
 
+static bool is_folded(const struct mpi_reducer *reducer, const struct comm_reduction *reduction)
+{
+    return reduction->shards || reduction->wire == COMM_WIRE_HALF ||
+           (reducer->spread && reducer->size <= MANY_RANKS);
+}
+
+bool mpi_reduce_sleeps(const struct mpi_reducer *reducer, const struct comm_reduction *reduction)
+{
+    return reducer->networked && is_folded(reducer, reduction);
+}
+
 int mpi_reduce(struct mpi_reducer *reducer, const struct comm_reduction *reduction)
 {
     assert(!reduction->shards || reduction->wire == COMM_WIRE_FLOAT);
-    if (reduction->shards || reduction->wire == COMM_WIRE_HALF)
+    if (is_folded(reducer, reduction))
         return fold(reducer, reduction);
     return MPI_Allreduce(MPI_IN_PLACE, reduction->values + reduction->first, (int)reduction->count,
                          MPI_FLOAT, MPI_SUM, reducer->group);

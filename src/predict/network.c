@@ -225,20 +225,33 @@ double network_gather(const struct network *network, const struct group *group, 
     return all_gather(network, group, sizeof(size_t)) + all_gather(network, group, bytes);
 }
 
-/* Every rank sends each other one its slice at once, adds up its own, and gives it to all. */
-double network_fold(const struct network *network, const struct group *group, double bytes)
+/* Every rank sends each of the others so much at once. */
+static double to_each_other(const struct network *network, const struct group *group, double bytes)
+{
+    double seconds = 0;
+    if (group->per_host > 1)
+        seconds += exchange(network, 0, bytes * (group->per_host - 1));
+    if (group->hosts > 1)
+        seconds += exchange(network, group->per_host, bytes * (group->ranks - group->per_host));
+    return seconds;
+}
+
+/* Each rank gets its slice of everyone's numbers, adds it up, and gives it to all. */
+static double fold(const struct network *network, const struct group *group, double bytes,
+                   double wire)
+{
+    return 2 * to_each_other(network, group, wire / group->ranks) + add(network, bytes);
+}
+
+double network_sum(const struct network *network, const struct group *group, double bytes,
+                   bool half)
 {
     if (group->ranks == 1 || bytes <= 0)
         return 0;
-    double wire = bytes / 2, slice = wire / group->ranks;
-    double inside = slice * (group->per_host - 1),
-           outside = slice * (group->ranks - group->per_host);
-    double seconds = 0;
-    if (group->per_host > 1)
-        seconds += exchange(network, 0, inside);
-    if (group->hosts > 1)
-        seconds += exchange(network, group->per_host, outside);
-    seconds += all_gather(network, group, slice);
-    /* All but the own slice are packed and unpacked, then the sum; float bytes are twice the wire's. */
-    return seconds + 4 * bytes / network->pack_bandwidth + add(network, bytes);
+    /* All but the own slice are packed and unpacked, twice. */
+    if (half)
+        return fold(network, group, bytes, bytes / 2) + 4 * bytes / network->pack_bandwidth;
+    if (group->per_host == 1 && group->ranks <= NETWORK_FOLDS_UP_TO)
+        return fold(network, group, bytes, bytes);
+    return network_allreduce(network, group, bytes);
 }

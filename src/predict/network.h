@@ -1,5 +1,5 @@
-/* What it costs ranks to add up numbers, by the algorithms that Open MPI 4.1 chooses for so many
- * ranks and bytes, and by ours for halves. Ranks fill one host after the other. Seconds throughout;
+/* What it costs ranks to add up numbers, by our own way (src/comm/mpi_reduce.c) or by the algorithms
+ * that Open MPI 4.1 chooses for so many ranks and bytes. Ranks fill one host after the other. Seconds throughout;
  * no clock, no state. */
 #ifndef PREDICT_NETWORK_H
 #define PREDICT_NETWORK_H
@@ -39,10 +39,12 @@ enum allreduce {
 /* What coll_tuned's fixed rules of 4.1 choose for a sum, which commutes. */
 enum allreduce allreduce_choice(int ranks, double bytes);
 
-/* A sum of `bytes` of floats over the group. */
+/* A sum of `bytes` of floats over the group by Open MPI. */
 double network_allreduce(const struct network *network, const struct group *group, double bytes);
-/* The same with halves on the wire (src/comm/mpi_reduce.c). */
-double network_fold(const struct network *network, const struct group *group, double bytes);
+/* The same as our ranks do it, with floats or halves on the wire. */
+enum { NETWORK_FOLDS_UP_TO = 16 }; /* hosts of one rank: MANY_RANKS there */
+double network_sum(const struct network *network, const struct group *group, double bytes,
+                   bool half);
 /* Everyone gets `bytes` from everyone, whose sizes are told first (comm_gather). */
 double network_gather(const struct network *network, const struct group *group, double bytes);
 

@@ -40,8 +40,7 @@ static void talk(struct model *model, double seconds)
 
 static double reduction(const struct step_setting *setting, double bytes)
 {
-    return setting->half ? network_fold(setting->network, setting->group, bytes)
-                         : network_allreduce(setting->network, setting->group, bytes);
+    return network_sum(setting->network, setting->group, bytes, setting->half);
 }
 
 /* As exec/plan.c cuts buckets: closed by the gradient that fills one, final with its latest. */
@@ -69,7 +68,7 @@ static void talk_at_the_end(struct model *model)
     const struct step_work *work = model->work;
     const struct step_setting *setting = model->setting;
     compute_until(model, model->all);
-    talk(model, network_allreduce(setting->network, setting->group, work->statistic_bytes));
+    talk(model, network_sum(setting->network, setting->group, work->statistic_bytes, false));
     if (work->row_bytes > 0) {
         /* All ranks' rows are added up by every rank. */
         talk(model, network_gather(setting->network, setting->group, work->row_bytes));

@@ -39,7 +39,8 @@ TEST(network, costs_a_single_rank_nothing)
     struct network network = simple();
     struct group alone = group_of(1, 8);
     ASSERT_NUMBER(network_allreduce(&network, &alone, 1e8), ==, 0);
-    ASSERT_NUMBER(network_fold(&network, &alone, 1e8), ==, 0);
+    ASSERT_NUMBER(network_sum(&network, &alone, 1e8, false), ==, 0);
+    ASSERT_NUMBER(network_sum(&network, &alone, 1e8, true), ==, 0);
     ASSERT_NUMBER(network_gather(&network, &alone, 1e8), ==, 0);
 }
 
@@ -79,7 +80,19 @@ TEST(network, sends_half_as_much_as_halves)
 {
     struct network network = simple();
     struct group two = group_of(2, 1);
-    assert_near(network_fold(&network, &two, 1e6), 0.5 + 2e-3);
+    assert_near(network_sum(&network, &two, 1e6, true), 0.5 + 2e-3);
+}
+
+/* Three quarters of the bytes each way, twice, but in two messages; hosts of several ranks, or many
+ * of them, leave it to Open MPI. */
+TEST(network, adds_up_slices_between_a_few_hosts_of_one_rank)
+{
+    struct network network = simple();
+    struct group four = group_of(4, 1), dense = group_of(4, 2), many = group_of(64, 1);
+    assert_near(network_sum(&network, &four, 1e6, false), 1.5 + 2e-3);
+    assert_near(network_sum(&network, &dense, 1e6, false),
+                network_allreduce(&network, &dense, 1e6));
+    assert_near(network_sum(&network, &many, 1e6, false), network_allreduce(&network, &many, 1e6));
 }
 
 TEST(network, counts_the_ranks_that_share_a_link)
