@@ -112,6 +112,16 @@ int comm_receive(struct comm *comm, int from, void *buffer, size_t bytes, struct
     return comm->kind->receive(comm, from, buffer, bytes, err);
 }
 
+void comm_ask_stop(struct comm *comm)
+{
+    atomic_store(&comm->stop_asked, true);
+}
+
+bool comm_stop_asked(const struct comm *comm)
+{
+    return atomic_load(&comm->stop_asked);
+}
+
 bool comm_is_over(const struct comm *comm)
 {
     return atomic_load(&comm->over);

@@ -75,6 +75,11 @@ bool comm_is_over(const struct comm *comm);
  * thread. */
 void comm_end(struct comm *comm);
 
+/* Lets all ranks know, within about a second, that one wants to stop, so that they need not finish
+ * what they are at before they agree on it. From any thread. */
+void comm_ask_stop(struct comm *comm);
+bool comm_stop_asked(const struct comm *comm);
+
 /* --- who waits for whom --------------------------------------------------------------------- */
 
 /* What this rank is doing, for the others to name when they wait for it. `doing` is borrowed for

@@ -30,7 +30,8 @@ struct comm_kind {
 struct comm {
     const struct comm_kind *kind;
     int rank, size, crowd;
-    atomic_bool over; /* set once, never cleared */
+    atomic_bool over;       /* set once, never cleared */
+    atomic_bool stop_asked; /* likewise */
 };
 
 int comm_self_open(struct comm **out, struct error *err);

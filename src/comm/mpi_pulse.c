@@ -1,6 +1,7 @@
 /* Who waits for whom. While one thread of a rank is in a reduction, which says nothing until it is
  * over, another tells rank 0 twice a second what this rank is at, and rank 0 answers with the same
- * about itself. So each rank knows whether rank 0 lives, and rank 0 whom all wait for. */
+ * about itself. So each rank knows whether rank 0 lives, and rank 0 whom all wait for; and that one
+ * rank wants to stop reaches all. */
 #include <inttypes.h>
 #include <time.h>
 
@@ -18,7 +19,7 @@ struct state {
     int64_t step, job; /* jobs begun since the start: all ranks make the same ones */
     double doing_seconds;
     char doing[DOING_BYTES];
-    int leaving;
+    int leaving, stop_asked;
 };
 
 struct heard {
@@ -80,6 +81,7 @@ static struct state own_state(struct mpi_pulse *pulse)
     state.doing_seconds = clock_seconds() - pulse->doing_since;
     snprintf(state.doing, sizeof state.doing, "%s", pulse->doing);
     state.leaving = pulse->stopping;
+    state.stop_asked = comm_stop_asked(pulse->comm);
     pthread_mutex_unlock(&pulse->lock);
     return state;
 }
@@ -118,6 +120,8 @@ static void hear(struct mpi_pulse *pulse)
         MPI_Recv(&state, sizeof state, MPI_BYTE, status.MPI_SOURCE, PULSE_TAG, pulse->group,
                  MPI_STATUS_IGNORE);
         pulse->heard[status.MPI_SOURCE] = (struct heard){state, clock_seconds()};
+        if (state.stop_asked)
+            comm_ask_stop(pulse->comm);
         if (pulse->comm->rank == 0 && !state.leaving)
             answer(pulse, status.MPI_SOURCE);
     }

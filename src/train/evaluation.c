@@ -34,6 +34,15 @@ int evaluation_init(struct evaluation *evaluation, const struct graph *graph, st
     return scores_create(&evaluation->scores, examples, err);
 }
 
+/* A signal that one rank got ends the pass of all: it may take minutes. */
+static bool must_stop(const struct evaluation *evaluation, const atomic_int *stop_signal)
+{
+    bool own = stop_wanted(stop_signal);
+    if (own && evaluation->comm)
+        comm_ask_stop(evaluation->comm);
+    return own || (evaluation->comm && comm_stop_asked(evaluation->comm));
+}
+
 /* This rank's batches. */
 static int pass_own(struct evaluation *evaluation, const atomic_int *stop_signal, struct error *err)
 {
@@ -48,7 +57,7 @@ static int pass_own(struct evaluation *evaluation, const atomic_int *stop_signal
         if (!feed->rows)
             return 0;
         feed_forward(feed);
-        if (stop_wanted(stop_signal)) /* perhaps in the middle of it */
+        if (must_stop(evaluation, stop_signal)) /* perhaps in the middle of it */
             return error_set(err, ERROR_CANCELLED,
                              "stopped after %" PRId64 " batches of the evaluation",
                              evaluation->batch_count);
