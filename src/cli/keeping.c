@@ -14,6 +14,7 @@
 #include "base/threads.h"
 #include "cli/command.h"
 #include "cli/session.h"
+#include "cli/signals.h"
 #include "exec/plan.h"
 #include "exec/sparse.h"
 #include "store/manifest.h"
@@ -113,15 +114,15 @@ void keeping_note(struct keeping *keeping, bool paused, bool over, int status,
                   const struct error *err)
 {
     keeping->ended = true;
+    if (status < 0 && err->code == ERROR_CANCELLED && signals_status())
+        status = signals_status();
     keeping->outcome = paused        ? KEEPER_PAUSED
                        : status >= 0 ? KEEPER_DONE
                        : over        ? KEEPER_LOST_GROUP
                                      : KEEPER_FAILED;
     keeping->status = status;
     if (status < 0) {
-        keeping->status = err->code == ERROR_USAGE       ? STATUS_USAGE
-                          : err->code == ERROR_CANCELLED ? STATUS_INTERRUPTED
-                                                         : STATUS_FAILED;
+        keeping->status = err->code == ERROR_USAGE ? STATUS_USAGE : STATUS_FAILED;
         snprintf(keeping->reason, sizeof keeping->reason, "%s", err->message);
     }
 }

@@ -340,8 +340,11 @@ int training_open(struct training *training, struct options *options,
     if (prepare(training, options, settings, err) < 0 || make(training, err) < 0)
         return -1;
     training->leaves = false;
-    /* With others, the first step tells whether one of them was asked to stop. */
-    return training->ranks.size > 1 ? 0 : stop_check(training->session.stop, err);
+    /* With others, the first step tells whether one of them was asked to stop; and what memory kept
+     * is to be saved first. */
+    return training->ranks.size > 1 || training->keeping.returned
+               ? 0
+               : stop_check(training->session.stop, err);
 }
 
 /* --- running -------------------------------------------------------------------------------- */
