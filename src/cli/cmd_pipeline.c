@@ -340,12 +340,15 @@ static int run_job(struct job *job, struct options *parsed, struct pipeline_sett
 
 static int run(struct options *parsed, void *settings, struct error *err)
 {
+    int status = -1;
+    if (members_take_over(parsed, settings, &status, err))
+        return status;
     struct job *job = memory_allocate(sizeof *job);
     if (!job)
         return error_set(err, ERROR_MEMORY, "no memory for the pipeline");
     job->training = TRAINING_OF("pipeline");
     job->training.goes_on = true;
-    int status = run_job(job, parsed, settings, err);
+    status = run_job(job, parsed, settings, err);
     training_note(&job->training, status, err);
     training_end(&job->training, status < 0 ? RUN_FAILED : outcome_of(current(job)->verdict));
     training_release(&job->training);

@@ -83,7 +83,7 @@ int ranks_open(struct ranks *ranks, const struct options *options,
 {
     *ranks = (struct ranks){.size = 1};
     if (number_in("OMPI_COMM_WORLD_SIZE") < 1 &&
-        refuse_others("only mpirun (Open MPI) starts ranks of this version", err) < 0)
+        refuse_others("only mpirun (Open MPI) starts ranks of this command", err) < 0)
         return -1;
     if (comm_open(&ranks->trainer.comm, err) < 0)
         return -1;
@@ -250,9 +250,10 @@ void ranks_describe(const struct ranks *ranks, struct json *out)
 
 /* May be another word on each rank: places, and what changes no result. */
 static const char *const own_matters[] = {
-    "data",        "eval-data",     "output-dir",   "checkpoint-dir", "json",
-    "tensorboard", "threads",       "data-threads", "dashboard",      "metrics-port",
-    "trace",       "progress-file", "quiet",        "verbose",        "MODEL",
+    "data",     "eval-data",     "output-dir",   "checkpoint-dir", "json",  "tensorboard",
+    "threads",  "data-threads",  "dashboard",    "metrics-port",   "trace", "progress-file",
+    "quiet",    "verbose",       "MODEL",        "peers",          "index", "secret-file",
+    "insecure", "start-timeout", "peer-timeout", "min-ranks",
 };
 
 static bool is_own_matter(const char *name)

@@ -5,6 +5,7 @@
 
 #include "cli/display.h"
 #include "cli/keeping.h"
+#include "cli/members.h"
 #include "cli/ranks.h"
 #include "cli/reductions.h"
 #include "cli/report.h"
@@ -20,6 +21,7 @@ struct training_settings {
     struct saving_settings saving;
     struct watchers_settings watch;
     struct ranks_settings ranks;
+    struct members_settings members;
     const char *eval_data, *schedule, *output_dir;
     int64_t steps, eval_every, display_every, warmup_batches;
     double epochs, warmup_epochs, eval_every_epochs, target_accuracy, stop_accuracy;
@@ -57,7 +59,8 @@ struct training_settings {
         OPTION_NUMBER(training_settings, warmup_epochs, "warmup-epochs", OPTION_AT_LEAST(0),       \
                       .initial = "0", .help = "epochs in which the rate first grows from 0"),      \
         OPTION_SECTION("Optimizer"), RULE_OPTIONS(training_settings), OPTION_SECTION("Ranks"),     \
-        RANKS_OPTIONS(training_settings), OPTION_SECTION("Checkpoints"),                           \
+        RANKS_OPTIONS(training_settings), OPTION_SECTION("Members without mpirun"),                \
+        MEMBERS_OPTIONS(training_settings), OPTION_SECTION("Checkpoints"),                         \
         SAVING_OPTIONS(training_settings), OPTION_SECTION("Results"),                              \
         OPTION_TEXT(training_settings, output_dir, "output-dir", .value = "DIR", .letter = 'o',    \
                     .environment = "OUTPUT_DIR", .aliases = "model-dir train-dir",                 \
