@@ -1,4 +1,5 @@
 #include <inttypes.h>
+#include <signal.h>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -78,6 +79,7 @@ static int run(struct options *parsed, void *opaque, struct error *err)
     struct secret secret;
     char *text = NULL;
     (void)parsed;
+    signal(SIGPIPE, SIG_IGN);
     if (cluster_parse_address(settings->address, "HOST:PORT", &member, err) < 0)
         return -1;
     struct cluster cluster = {.members = &member, .count = 1};
