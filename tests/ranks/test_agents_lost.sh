@@ -41,14 +41,14 @@ begin stopped
 kill -STOP "$second"
 done_alike
 tells 0 "its rank said nothing for"
-kill -0 "$second" 2>/dev/null && fail "the stopped rank lives"
+lives "$second" && fail "the stopped rank lives"
 
 # ---- a member dies with all it has, and comes back ----
 begin member
 kill -KILL "$(pid 1)"
 await 10 told 0 "worker 1 (127.0.0.1:$(port 1)) is lost"
 sleep 0.5
-kill -0 "$second" 2>/dev/null && fail "a rank outlived its agent"
+lives "$second" && fail "a rank outlived its agent"
 member 1 $words
 done_alike
 
@@ -57,8 +57,8 @@ begin leader
 kill -KILL "$(pid 0)"
 await 10 told 1 "worker 0 (127.0.0.1:$(port 0)) is lost"
 sleep 0.5
-kill -0 "$first" 2>/dev/null && fail "rank 0 outlived its agent"
-kill -0 "$second" 2>/dev/null && fail "rank 1 goes on without a leader"
+lives "$first" && fail "rank 0 outlived its agent"
+lives "$second" && fail "rank 1 goes on without a leader"
 member 0 $words
 done_alike
 
