@@ -20,6 +20,7 @@ struct status_settings {
 
 static const struct option options[] = {
     OPTION_ARGUMENT(status_settings, address, "HOST:PORT", .required = true, .help = "any member"),
+    OPTION_SECTION("Options"),
     MEMBERS_SECRET_OPTIONS(status_settings, ),
     OPTION_SECONDS(status_settings, timeout, "timeout", OPTION_AT_LEAST(0.1), .initial = "5",
                    .help = "how long an answer is waited for"),

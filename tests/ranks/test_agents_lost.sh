@@ -82,6 +82,24 @@ ends 1 0 10
 run 0 $job --steps 400 --checkpoint-dir "$work/calm-long" -q
 alike "$work/calm-long" "$work/fewer"
 
+# ---- the same step fails three times in a row: the job ends and says so ----
+forget
+group 2
+for index in 0 1; do
+    member $index $small --global-batch-size 24000 --examples 24000 --steps 100 \
+        --checkpoint-dir "$work/same"
+done
+for time in 1 2 3; do
+    await 40 has_rank 1
+    second=$(rank 1)
+    kill -KILL "$second"
+    [ $time = 3 ] || await 20 sh -c "! kill -0 $second" 2>/dev/null
+done
+ends 0 1 20
+ends 1 1 20
+tells 0 "step 1 failed 3 times in a row, last on worker 1"
+tells 1 "the leader ended the job: step 1 failed 3 times in a row"
+
 # ---- a member is asked to leave: what was done is saved, and goes on when it is back ----
 begin asked
 kill -TERM "$(pid 1)"

@@ -83,6 +83,24 @@ mentions err "--min-ranks=3: there are 2 members"
 TF_CONFIG='{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 0}}' run 0 $small --steps 1 -q \
     --checkpoint-dir "$work/lonely"
 
+# ---- an evaluator follows the checkpoints, and ends with the last ----
+forget
+group 2
+TF_CONFIG=$(config 0 evaluator) "$LOCKSTEP" train mnist_custom --examples 480 --threads 1 \
+    --checkpoint-dir "$work/judged" >"$work/out.2" 2>"$work/err.2" </dev/null &
+echo $! >"$work/pid.2"
+pids="$pids $!"
+for index in 0 1; do
+    member $index $small --steps 10 --checkpoint-dir "$work/judged"
+done
+ends 0 0
+ends 1 0
+ends 2 0
+tells 2 "evaluating the checkpoint of step 10"
+grep -q "ccuracy" "$work/out.2" || fail "the evaluator prints: $(cat "$work/out.2")"
+TF_CONFIG=$(config 0 evaluator) run 2 train mnist_custom
+mentions err "an evaluator follows the chief's checkpoints: give --checkpoint-dir"
+
 # ---- a failure is everyone's, with its status ----
 forget
 group 2
