@@ -187,6 +187,12 @@ double json_as_number(const struct json *json, double missing)
     return json_is_number(value) ? json_number_value(value) : missing;
 }
 
+const char *json_as_text(const struct json *json, const char *missing)
+{
+    const char *text = json_string_value(inner(json));
+    return text ? text : missing;
+}
+
 const struct json *json_next(const struct json *object, void **state, const char **key)
 {
     json_t *value = inner(object);

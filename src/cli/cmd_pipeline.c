@@ -108,6 +108,11 @@ static void read_journal(struct job *job)
     if (attempts->count > job->settings->retry_limit && current(job)->verdict == ATTEMPT_MISSED)
         attempts->count = 0;
     job->earlier = attempts->count;
+    if (attempts->count && current(job)->verdict == ATTEMPT_MISSED &&
+        training->step >= training->goal) { /* memory tells of the attempt that is over */
+        training->origin = training->step;
+        training->goal = training->step + training->asked;
+    }
     if (!attempts->count || current(job)->verdict == ATTEMPT_MISSED)
         return;
     training->goal =
@@ -124,6 +129,7 @@ static int pick_up(struct job *job, struct error *err)
     if (training->ranks.rank == 0)
         read_journal(job);
     if (comm_broadcast(comm, &job->attempts, sizeof job->attempts, 0, err) < 0 ||
+        comm_broadcast(comm, &training->origin, sizeof training->origin, 0, err) < 0 ||
         comm_broadcast(comm, &job->earlier, sizeof job->earlier, 0, err) < 0)
         return -1;
     return comm_broadcast(comm, &training->goal, sizeof training->goal, 0, err);
@@ -217,8 +223,10 @@ static int try_until_met(struct job *job, struct error *err)
     struct training *training = &job->training;
     for (;;) {
         if (begin_attempt(job, err) < 0 || training_run(training, err) < 0 ||
-            end_attempt(job, err) < 0)
+            (!training->paused && end_attempt(job, err) < 0))
             return error_wrap(err, "attempt %d", job->attempts.count);
+        if (training->paused)
+            return 0;
         if (gate_judge(&job->gate, &training->report) != GATE_MISSED || stopped(training) ||
             job->attempts.count > job->settings->retry_limit)
             return 0;
@@ -325,17 +333,23 @@ static int run_job(struct job *job, struct options *parsed, struct pipeline_sett
     job->quiet = settings->training.watch.quiet && job->out == stderr;
     if (pick_up(job, err) < 0)
         return -1;
-    return try_until_met(job, err) < 0 ? -1 : finish(job, err);
+    if (try_until_met(job, err) < 0)
+        return -1;
+    return training->paused ? STATUS_DONE : finish(job, err);
 }
 
 static int run(struct options *parsed, void *settings, struct error *err)
 {
+    int status = -1;
+    if (members_take_over(parsed, settings, &status, err))
+        return status;
     struct job *job = memory_allocate(sizeof *job);
     if (!job)
         return error_set(err, ERROR_MEMORY, "no memory for the pipeline");
     job->training = TRAINING_OF("pipeline");
     job->training.goes_on = true;
-    int status = run_job(job, parsed, settings, err);
+    status = run_job(job, parsed, settings, err);
+    training_note(&job->training, status, err);
     training_end(&job->training, status < 0 ? RUN_FAILED : outcome_of(current(job)->verdict));
     training_release(&job->training);
     memory_free(job);

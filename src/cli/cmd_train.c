@@ -115,12 +115,16 @@ static int run(struct options *parsed, void *settings, struct error *err)
     const struct training_settings *wanted = settings;
     struct training training = TRAINING_OF("train");
     int status = -1;
+    if (members_take_over(parsed, wanted, &status, err))
+        return status;
     if (wanted->timeline && !wanted->common.json)
         return error_set(err, ERROR_USAGE, "--timeline is a part of the results: give --json=FILE");
     if (training_open(&training, parsed, settings, err) == 0)
-        status = training_run(&training, err) == 0 ? finish(&training, err)
-                                                   : end_after_failure(&training, err);
-    training_end(&training, outcome_of(status));
+        status = training_run(&training, err) < 0 ? end_after_failure(&training, err)
+                 : training.paused                ? STATUS_DONE
+                                                  : finish(&training, err);
+    training_note(&training, status, err);
+    training_end(&training, training.paused ? RUN_INTERRUPTED : outcome_of(status));
     training_release(&training);
     return status;
 }

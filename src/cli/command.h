@@ -23,7 +23,9 @@ struct command {
     const char *description; /* paragraphs, separated by an empty line */
     const char *examples;    /* lines: "# what it does", then a command line */
     const struct option *options;
-    size_t settings_size; /* of the structure that the options' fields are in */
+    const char *rest_behind; /* a flag: the words behind it are not options of this command, but
+                              * options->rest; NULL: none */
+    size_t settings_size;    /* of the structure that the options' fields are in */
     /* `settings` is the filled structure, zeroed before. Returns an exit status, or -1 with `err`
      * filled, which is printed as "lockstep: ...". */
     int (*run)(struct options *options, void *settings, struct error *err);

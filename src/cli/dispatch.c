@@ -140,12 +140,24 @@ static int show_help(const struct command *command, struct error *err)
     return status;
 }
 
+/* How many words are the command's own. */
+static int count_own(const struct command *command, int argc, char **argv)
+{
+    for (int i = 0; command->rest_behind && i < argc; i++)
+        if (!strncmp(argv[i], "--", 2) && !strcmp(argv[i] + 2, command->rest_behind))
+            return i + 1;
+    return argc;
+}
+
 static int run_command(const struct command *command, int argc, char **argv, void *settings,
                        struct error *err)
 {
     struct options options;
-    if (options_parse(command->options, argc, argv, getenv, settings, &options, err) < 0)
+    int own = count_own(command, argc, argv);
+    if (options_parse(command->options, own, argv, getenv, settings, &options, err) < 0)
         return -1;
+    options.rest_count = argc - own;
+    options.rest = argv + own;
     return options.help ? show_help(command, err) : command->run(&options, settings, err);
 }
 

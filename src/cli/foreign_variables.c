@@ -8,9 +8,26 @@ static const struct foreign_variable variables[] = {
      "set by mpirun (Open MPI): the ranks that train together", false},
     {"OMPI_COMM_WORLD_SIZE", "eval, bench --forward-only",
      "refused when it names several ranks: these compute in one process", false},
-    {"TF_CONFIG PMI_SIZE HOROVOD_SIZE", "train, pipeline, eval, bench",
-     "refused when it names several ranks and Open MPI's mpirun started none: only mpirun starts "
-     "ranks of this version",
+    {"TF_CONFIG", "train, pipeline",
+     "as TensorFlow reads it: the members that train together, and which of them this is; its own "
+     "port is the agent's. ps is refused; the evaluator follows the checkpoints",
+     false},
+    {"TF_CONFIG", "eval, bench",
+     "refused when it names several members: eval computes in one process, and mpirun starts the "
+     "ranks of bench",
+     false},
+    {"PMI_SIZE HOROVOD_SIZE", "train, pipeline, eval, bench",
+     "refused when it names several ranks: Open MPI's mpirun starts them, or TF_CONFIG and --peers "
+     "name the members",
+     false},
+    {"OMPI_MCA_plm_rsh_args", "agent --exec",
+     "ssh's options that the MPI Operator adds: -p is the agent's port, -l must be its user, the "
+     "others concern ssh alone",
+     false},
+    {"K_MPI_JOB_ROLE", "agent, train, pipeline, status",
+     "set by the MPI Operator: the key pair that it mounts is the secret, unless --secret-file "
+     "says "
+     "otherwise",
      false},
     {"HOROVOD_FUSION_THRESHOLD HOROVOD_AUTOTUNE HOROVOD_STALL_CHECK_TIME_SECONDS "
      "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS HOROVOD_STALL_CHECK_DISABLE",

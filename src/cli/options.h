@@ -124,6 +124,8 @@ struct options {
     void *settings;
     bool help;                          /* --help or -h was given; nothing was checked then */
     unsigned char sources[OPTIONS_MAX]; /* by row: enum option_source */
+    int rest_count;                     /* words that were not read, see struct command */
+    char *const *rest;
 };
 
 /* `argv` has the words behind the command's name. `environment` looks a variable up (getenv, or

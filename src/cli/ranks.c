@@ -83,7 +83,7 @@ int ranks_open(struct ranks *ranks, const struct options *options,
 {
     *ranks = (struct ranks){.size = 1};
     if (number_in("OMPI_COMM_WORLD_SIZE") < 1 &&
-        refuse_others("only mpirun (Open MPI) starts ranks of this version", err) < 0)
+        refuse_others("only mpirun (Open MPI) starts ranks of this command", err) < 0)
         return -1;
     if (comm_open(&ranks->trainer.comm, err) < 0)
         return -1;
@@ -250,9 +250,10 @@ void ranks_describe(const struct ranks *ranks, struct json *out)
 
 /* May be another word on each rank: places, and what changes no result. */
 static const char *const own_matters[] = {
-    "data",        "eval-data",     "output-dir",   "checkpoint-dir", "json",
-    "tensorboard", "threads",       "data-threads", "dashboard",      "metrics-port",
-    "trace",       "progress-file", "quiet",        "verbose",        "MODEL",
+    "data",     "eval-data",     "output-dir",   "checkpoint-dir", "json",  "tensorboard",
+    "threads",  "data-threads",  "dashboard",    "metrics-port",   "trace", "progress-file",
+    "quiet",    "verbose",       "MODEL",        "peers",          "index", "secret-file",
+    "insecure", "start-timeout", "peer-timeout", "min-ranks",
 };
 
 static bool is_own_matter(const char *name)
@@ -276,38 +277,50 @@ static uint64_t network_key(const struct graph *graph)
 }
 
 /* One "name value" line for each fact; all ranks have the same names in the same order. */
-static void list_facts(const struct options *options, const struct session *session,
-                       const struct source *data, struct strbuf *out)
+void ranks_list_facts(const struct options *options, const struct session *session,
+                      const char *without, struct strbuf *out)
 {
     strbuf_addf(out, "version %s\n", LOCKSTEP_VERSION);
     strbuf_addf(out, "model %s\n", session->model->name);
     strbuf_addf(out, "network %016" PRIx64 "\n", network_key(session->graph));
     for (const struct option *row = options->table; row->type != OPTION_IS_END; row++) {
         if (!row->name || row->type == OPTION_IS_SECTION || row->type == OPTION_IS_REFUSED ||
-            is_own_matter(row->name))
+            is_own_matter(row->name) || (without && !strcmp(row->name, without)))
             continue;
         strbuf_addf(out, "--%s ", row->name);
         if (options_source(options, row->name) != OPTION_FROM_NOTHING)
             option_text(row, options->settings, out);
         strbuf_add(out, "\n");
     }
+}
+
+static void list_facts(const struct options *options, const struct session *session,
+                       const struct source *data, struct strbuf *out)
+{
+    ranks_list_facts(options, session, NULL, out);
     /* Last: another --seed, too, gives other drawn data, and is what to be told. */
     strbuf_addf(out, "%s data of %" PRId64 " examples, fingerprint %016" PRIx64 "\n",
                 data->kind->name, data->kind->count(data->dataset), source_fingerprint(data));
 }
 
+void ranks_find_difference(const char **a, const char **b)
+{
+    size_t start = 0;
+    for (size_t at = 0; (*a)[at] && (*a)[at] == (*b)[at]; at++)
+        if ((*a)[at] == '\n')
+            start = at + 1;
+    *a += start;
+    *b += start;
+}
+
 /* The first line in which two lists differ. */
 static int say_difference(const char *first, const char *other, int rank, struct error *err)
 {
-    size_t at = 0, start = 0;
-    for (; first[at] && first[at] == other[at]; at++)
-        if (first[at] == '\n')
-            start = at + 1;
+    ranks_find_difference(&first, &other);
     return error_set(err, ERROR_PEER,
                      "the ranks were started differently: rank 0 has \"%.*s\", rank %d has "
                      "\"%.*s\"",
-                     (int)strcspn(first + start, "\n"), first + start, rank,
-                     (int)strcspn(other + start, "\n"), other + start);
+                     (int)strcspn(first, "\n"), first, rank, (int)strcspn(other, "\n"), other);
 }
 
 /* Everyone's `bytes`, at most `room` each, one behind the other; to be freed. The sizes follow
@@ -404,27 +417,35 @@ int ranks_compare(struct ranks *ranks, const struct options *options, const stru
 
 /* --- sharing ---------------------------------------------------------------------------------- */
 
+/* The numbers that one rank has for another. */
+struct sharing {
+    int root;
+    bool has; /* they are here */
+};
+
 static int share_slot(const struct ranks *ranks, struct params *params, struct updater *updater,
-                      int param, int slot, struct tensor *tensor, struct error *err)
+                      struct sharing sharing, int param, int slot, struct tensor *tensor,
+                      struct error *err)
 {
     float initial = 0;
     if (slot >= 0 && !updater_describe_slot(updater, param, slot, &initial))
         return 0;
-    int status = ranks->rank ? 0
-                 : slot < 0  ? params_read(params, param, tensor, err)
-                             : params_read_slot(params, param, slot, tensor, err);
-    if (status < 0 ||
-        comm_broadcast(ranks->trainer.comm, tensor->data, tensor_bytes(tensor), 0, err) < 0)
+    int status = ranks->rank != sharing.root ? 0
+                 : slot < 0                  ? params_read(params, param, tensor, err)
+                                             : params_read_slot(params, param, slot, tensor, err);
+    if (status < 0 || comm_broadcast(ranks->trainer.comm, tensor->data, tensor_bytes(tensor),
+                                     sharing.root, err) < 0)
         return -1;
-    if (ranks->rank == 0)
+    if (sharing.has)
         return 0;
     return slot < 0 ? params_write(params, param, tensor, err)
                     : params_write_slot(params, param, slot, tensor, initial, err);
 }
 
-int ranks_share(const struct ranks *ranks, struct params *params, struct updater *updater,
-                struct error *err)
+int ranks_share(const struct ranks *ranks, struct params *params, struct updater *updater, int root,
+                bool has, struct error *err)
 {
+    struct sharing sharing = {root, has};
     if (ranks->size == 1)
         return 0;
     int status = 0;
@@ -434,7 +455,7 @@ int ranks_share(const struct ranks *ranks, struct params *params, struct updater
         if (!tensor.data)
             return error_set(err, ERROR_MEMORY, "no memory to share %s", params_name(params, i));
         for (int slot = -1; status == 0 && slot < params_slots(params); slot++)
-            status = share_slot(ranks, params, updater, i, slot, &tensor, err);
+            status = share_slot(ranks, params, updater, sharing, i, slot, &tensor, err);
         memory_free(tensor.data);
     }
     return status;

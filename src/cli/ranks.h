@@ -87,9 +87,17 @@ void ranks_destroy_plans(struct ranks *ranks);
  * first difference. Sets trainer.plain where only the processors differ. */
 int ranks_compare(struct ranks *ranks, const struct options *options, const struct session *session,
                   const struct plan *plan, const struct source *data, struct error *err);
-/* Rank 0's weights, statistics and slots, to all. */
-int ranks_share(const struct ranks *ranks, struct params *params, struct updater *updater,
-                struct error *err);
+/* Weights, statistics and slots of rank `root`, to all but those that have them. */
+int ranks_share(const struct ranks *ranks, struct params *params, struct updater *updater, int root,
+                bool has, struct error *err);
+
+/* What ranks of one run have in common, but for their data: lines of a name and a value. `without`:
+ * an option that is left out; may be NULL. */
+struct strbuf;
+void ranks_list_facts(const struct options *options, const struct session *session,
+                      const char *without, struct strbuf *out);
+/* The line in which two such lists differ first; `a` and `b` are set to it in each. */
+void ranks_find_difference(const char **a, const char **b);
 
 /* global_batch_size, shards, bucket_bytes, ... */
 struct json;

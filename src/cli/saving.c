@@ -106,7 +106,7 @@ static int start_over(const struct saving *saving, struct error *err)
 {
     char aside[PATH_MAX];
     bool moved;
-    if (!saving->settings->fresh)
+    if (!saving->settings->fresh || saving->from_memory)
         return 0;
     if (checkpoints_move_aside(saving->settings->directory, -1, aside, &moved, err) < 0)
         return error_wrap(err, "--fresh");
@@ -130,15 +130,31 @@ static int find(struct saving *saving, const char *model, struct error *err)
     return 0;
 }
 
+struct arena *saving_arena(struct saving *saving, struct error *err)
+{
+    if (!saving->arena)
+        saving->arena = arena_create();
+    if (!saving->arena)
+        error_set(err, ERROR_MEMORY, "no memory to look for checkpoints");
+    return saving->arena;
+}
+
+void saving_return(struct saving *saving, const struct manifest *manifest)
+{
+    saving->checkpoint_step = saving->resumed ? saving->manifest.step : 0;
+    saving->checkpoint_saved = saving->resumed ? saving->manifest.saved_at : 0;
+    saving->manifest = *manifest;
+    saving->resumed = saving->from_memory = true;
+}
+
 int saving_open(struct saving *saving, const struct options *options,
                 const struct saving_settings *settings, const char *model, struct error *err)
 {
     saving->settings = settings;
     if (!settings->directory)
         return refuse_without_directory(options, err);
-    saving->arena = arena_create();
-    if (!saving->arena)
-        return error_set(err, ERROR_MEMORY, "no memory to look for checkpoints");
+    if (!saving_arena(saving, err))
+        return -1;
     if (saving_refuse_bucket("checkpoint-dir", settings->directory, err) < 0 ||
         read_interval(saving, options, err) < 0)
         return -1;
@@ -158,7 +174,8 @@ void saving_close(struct saving *saving)
 /* What is told; the names of settings are not needed there. */
 struct shared {
     int64_t step, goal, origin, threads, bucket_bytes;
-    bool resumed, finished;
+    double loss, accuracy;
+    bool resumed, finished, evaluated;
 };
 
 int saving_share(struct saving *saving, struct comm *comm, struct error *err)
@@ -169,8 +186,11 @@ int saving_share(struct saving *saving, struct comm *comm, struct error *err)
                             .origin = manifest->origin,
                             .bucket_bytes = manifest->bucket_bytes,
                             .threads = saving_earlier(saving, "threads", 0),
+                            .loss = manifest->loss,
+                            .accuracy = manifest->accuracy,
                             .resumed = saving->resumed,
-                            .finished = manifest->finished};
+                            .finished = manifest->finished,
+                            .evaluated = manifest->evaluated};
     if (comm_broadcast(comm, &shared, sizeof shared, 0, err) < 0)
         return -1;
     if (comm_rank(comm) == 0)
@@ -180,6 +200,9 @@ int saving_share(struct saving *saving, struct comm *comm, struct error *err)
     manifest->origin = shared.origin;
     manifest->bucket_bytes = shared.bucket_bytes;
     manifest->finished = shared.finished;
+    manifest->evaluated = shared.evaluated;
+    manifest->loss = shared.loss;
+    manifest->accuracy = shared.accuracy;
     saving->resumed = shared.resumed;
     saving->earlier_threads = shared.threads;
     return 0;
@@ -199,7 +222,8 @@ int64_t saving_origin(const struct saving *saving)
 {
     if (!saving->resumed)
         return 0;
-    return saving->manifest.finished ? saving->manifest.step : saving->manifest.origin;
+    return saving->manifest.finished && !saving->from_memory ? saving->manifest.step
+                                                             : saving->manifest.origin;
 }
 
 int64_t saving_goal(const struct saving *saving, int64_t steps)
@@ -207,6 +231,8 @@ int64_t saving_goal(const struct saving *saving, int64_t steps)
     const struct manifest *manifest = &saving->manifest;
     if (!saving->resumed)
         return steps;
+    if (saving->from_memory) /* of this very run */
+        return manifest->goal;
     if (manifest->finished)
         return manifest->step + steps;
     if (steps != manifest->goal - manifest->origin)
@@ -326,10 +352,22 @@ static int go_on(const struct saving *saving, const struct saving_run *run,
 {
     if (!saving->resumed)
         return 0;
-    if (refuse_other_rule(saving, now, err) < 0 || load(saving, run, err) < 0)
+    if (refuse_other_rule(saving, now, err) < 0 ||
+        (!saving->from_memory && load(saving, run, err) < 0))
         return -1;
     warn_of_changes(saving, now);
     return set_damaged_aside(saving, err);
+}
+
+int saving_describe(struct saving *saving, const struct saving_run *run, struct manifest *out,
+                    struct error *err)
+{
+    *out = (struct manifest){.version = LOCKSTEP_VERSION,
+                             .model = run->session->model->name,
+                             .goal = run->goal,
+                             .steps_per_epoch = run->steps_per_epoch,
+                             .fingerprint = plan_fingerprint(run->plan)};
+    return saving_arena(saving, err) ? list_settings(saving, run, out, err) : -1;
 }
 
 int saving_start(struct saving *saving, const struct saving_run *run, struct error *err)
@@ -340,15 +378,10 @@ int saving_start(struct saving *saving, const struct saving_run *run, struct err
         .keep = saving->settings->keep,
         .params = run->params,
         .slots = {updater_describe_slot, run->updater},
-        .manifest = {.version = LOCKSTEP_VERSION,
-                     .model = run->session->model->name,
-                     .goal = run->goal,
-                     .steps_per_epoch = run->steps_per_epoch,
-                     .fingerprint = plan_fingerprint(run->plan)},
     };
     if (!saving->settings->directory)
         return 0;
-    if (list_settings(saving, run, &options.manifest, err) < 0 || start_over(saving, err) < 0 ||
+    if (saving_describe(saving, run, &options.manifest, err) < 0 || start_over(saving, err) < 0 ||
         go_on(saving, run, &options.manifest, err) < 0)
         return -1;
     return saver_create(&options, &saving->saver, err);

@@ -52,7 +52,12 @@ struct saving {
     double every_seconds;
     bool resumed;             /* there is one to go on from: */
     struct manifest manifest; /* its own */
-    char path[PATH_MAX];
+    char path[PATH_MAX];      /* of the newest checkpoint; empty: none */
+    /* What is gone on from is a state in memory; the newest checkpoint is of an earlier step, or the
+     * same: */
+    bool from_memory;
+    int64_t checkpoint_step; /* 0: there is none */
+    double checkpoint_saved; /* seconds since 1970 */
     int64_t earlier_threads; /* of a rank that was told; 0: see the manifest */
     struct saver *saver;
 };
@@ -64,6 +69,11 @@ struct saving {
 int saving_open(struct saving *saving, const struct options *options,
                 const struct saving_settings *settings, const char *model, struct error *err);
 void saving_close(struct saving *saving);
+/* A state in memory is what is gone on from, not the checkpoint that was found, if any. `manifest` is
+ * its own, with texts in the arena. */
+void saving_return(struct saving *saving, const struct manifest *manifest);
+/* For texts that last as long; made when there is none yet. */
+struct arena *saving_arena(struct saving *saving, struct error *err);
 /* Tells the other ranks, which look for nothing themselves, where rank 0 goes on from. */
 int saving_share(struct saving *saving, struct comm *comm, struct error *err);
 
@@ -88,6 +98,9 @@ struct saving_run {
     struct updater *updater;
     const struct plan *plan;
 };
+/* What is alike in all manifests of the run. Texts live in the arena. */
+int saving_describe(struct saving *saving, const struct saving_run *run, struct manifest *out,
+                    struct error *err);
 /* Puts the numbers of the checkpoint that is resumed, if any, into run->params, and makes what saves
  * from now on. Warns of what differs from the earlier run; another update rule is refused. */
 int saving_start(struct saving *saving, const struct saving_run *run, struct error *err);

@@ -14,6 +14,18 @@
 
 enum { EXPLAINED_STEPS = 5, WARMUP_STEPS = 5 };
 
+static void destroy_network(struct training *training)
+{
+    updater_destroy(training->updater);
+    plan_destroy(training->evaluation_plan);
+    ranks_destroy_plans(&training->ranks);
+    plan_destroy(training->plan);
+    params_destroy(training->params);
+    training->updater = NULL;
+    training->plan = training->evaluation_plan = NULL;
+    training->params = NULL;
+}
+
 void training_release(struct training *training)
 {
     display_release(&training->display);
@@ -22,12 +34,10 @@ void training_release(struct training *training)
     watchers_release(&training->watchers);
     report_release(&training->report);
     saving_close(&training->saving);
-    updater_destroy(training->updater);
-    plan_destroy(training->evaluation_plan);
-    ranks_destroy_plans(&training->ranks);
-    plan_destroy(training->plan);
-    params_destroy(training->params);
+    destroy_network(training);
+    keeping_finish(&training->keeping); /* leaving the group may end the process */
     ranks_close(&training->ranks, training->leaves);
+    keeping_close(&training->keeping);
     if (training->nowhere)
         fclose(training->nowhere);
     session_close_data(&training->validation);
@@ -179,7 +189,9 @@ static int open_checkpoints(struct training *training, const struct options *par
     if (ranks->rank == 0 && saving_open(&training->saving, parsed, &training->settings->saving,
                                         training->session.model->name, err) < 0)
         return -1;
-    if (saving_share(&training->saving, ranks->trainer.comm, err) < 0)
+    if (saving_share(&training->saving, ranks->trainer.comm, err) < 0 ||
+        keeping_choose(&training->keeping, ranks, parsed, &training->session, &training->saving,
+                       err) < 0)
         return -1;
     if (!ranks->trainer.shards) /* whose bits do not depend on it */
         keep_threads(training, parsed);
@@ -200,7 +212,8 @@ static int parse_schedule(struct training *training, struct error *err)
 /* Only the first of several ranks writes files and prints results. */
 static int meet(struct training *training, struct training_settings *settings, struct error *err)
 {
-    if (ranks_open(&training->ranks, training->options, &settings->ranks, &training->session.deal,
+    if (keeping_open(&training->keeping, err) < 0 ||
+        ranks_open(&training->ranks, training->options, &settings->ranks, &training->session.deal,
                    err) < 0)
         return -1;
     if (training->ranks.rank == 0)
@@ -242,8 +255,8 @@ static int make_plans(struct training *training, struct error *err)
                                     settings->explain || settings->timeline ||
                                     watchers_want_profile(&settings->watch, settings->output_dir)};
     if (params_create(training->session.graph,
-                      updater_slots_needed(training->rule.groups, training->rule.group_count), NULL,
-                      &training->params, err) < 0 ||
+                      updater_slots_needed(training->rule.groups, training->rule.group_count),
+                      keeping_memory(&training->keeping), &training->params, err) < 0 ||
         plan_create(training->session.graph, training->params, &plan, &training->plan, err) < 0)
         return -1;
     if (ranks_make_plans(&training->ranks, &training->session, training->params, &plan, err) < 0)
@@ -270,24 +283,49 @@ static int start_saving(struct training *training, struct error *err)
                              .plan = training->plan};
     if (training->ranks.rank == 0 && saving_start(&training->saving, &run, err) < 0)
         return -1;
-    return training->saving.resumed
-               ? ranks_share(&training->ranks, training->params, training->updater, err)
-               : 0;
+    if (training->saving.resumed && !training->saving.from_memory &&
+        ranks_share(&training->ranks, training->params, training->updater, 0,
+                    training->ranks.rank == 0, err) < 0)
+        return -1;
+    return keeping_start(&training->keeping, &training->ranks, &training->saving, &run, err);
+}
+
+/* Everything that has a place in the slabs. */
+static int make_network(struct training *training, struct error *err)
+{
+    if (make_plans(training, err) < 0 ||
+        updater_create(training->params, training->rule.groups, training->rule.group_count,
+                       training->session.threads, &training->updater, err) < 0)
+        return -1;
+    return keeping_attach(&training->keeping, training->params, training->plan, training->updater,
+                          err);
+}
+
+/* Numbers to start with, unless they are there. */
+static int fill_network(struct training *training, struct error *err)
+{
+    const struct session_settings *common = &training->settings->common;
+    if (training->keeping.holds)
+        return 0;
+    if (params_initialize(training->params, (uint64_t)common->seed, err) < 0 ||
+        session_fill_statistics(&training->session, common, &training->train, training->params,
+                                err) < 0)
+        return -1;
+    updater_initialize_slots(training->updater);
+    return 0;
 }
 
 static int make(struct training *training, struct error *err)
 {
-    const struct session_settings *common = &training->settings->common;
-    if (make_plans(training, err) < 0 ||
-        params_initialize(training->params, (uint64_t)common->seed, err) < 0 ||
-        session_fill_statistics(&training->session, common, &training->train, training->params,
-                                err) < 0 ||
-        updater_create(training->params, training->rule.groups, training->rule.group_count,
-                       training->session.threads, &training->updater, err) < 0 ||
+    int status = make_network(training, err);
+    if (status < 0 && keeping_misfits(&training->keeping, err)) {
+        destroy_network(training);
+        status = keeping_drop(&training->keeping, err) == 0 ? make_network(training, err) : -1;
+    }
+    if (status < 0 || fill_network(training, err) < 0 ||
         ranks_compare(&training->ranks, training->options, &training->session, training->plan,
                       &training->train.source, err) < 0)
         return -1;
-    updater_initialize_slots(training->updater);
     if (training->saving.resumed && training->ranks.rank == 0)
         snprintf(training->checkpoint, sizeof training->checkpoint, "%s", training->saving.path);
     return start_saving(training, err);
@@ -302,8 +340,11 @@ int training_open(struct training *training, struct options *options,
     if (prepare(training, options, settings, err) < 0 || make(training, err) < 0)
         return -1;
     training->leaves = false;
-    /* With others, the first step tells whether one of them was asked to stop. */
-    return training->ranks.size > 1 ? 0 : stop_check(training->session.stop, err);
+    /* With others, the first step tells whether one of them was asked to stop; and what memory kept
+     * is to be saved first. */
+    return training->ranks.size > 1 || training->keeping.returned
+               ? 0
+               : stop_check(training->session.stop, err);
 }
 
 /* --- running -------------------------------------------------------------------------------- */
@@ -404,6 +445,8 @@ static void tell_watchers(struct training *training, const struct train_event *e
     struct train_event told = *event;
     if (event->kind != TRAIN_EVALUATED)
         told.examples += training->watched_examples;
+    if (event->paused)
+        return; /* to those who watch it goes on */
     if (event->kind == TRAIN_FINISHED && training->goes_on)
         training->last = told;
     else if (event->kind != TRAIN_STARTED || !training->told_of_start)
@@ -418,8 +461,10 @@ static void observe(void *context, const struct train_event *event)
     training->began = true;
     if (event->kind == TRAIN_STEP)
         training->step = event->step;
-    if (event->kind == TRAIN_FINISHED)
+    if (event->kind == TRAIN_FINISHED) {
         training->stop_signal = event->stop_signal;
+        training->paused = event->paused;
+    }
     if (event->kind == TRAIN_SAVED)
         snprintf(training->checkpoint, sizeof training->checkpoint, "%s", event->path);
     tell_watchers(training, event);
@@ -448,6 +493,7 @@ int training_run(struct training *training, struct error *err)
         .evaluate_every = training->evaluate_every,
         .stop_accuracy = training->settings->stop_accuracy,
         .saving = saving_for_trainer(&training->saving, training->origin),
+        .keeping = keeping_for_trainer(&training->keeping, &training->saving, !training->began),
         .stop_signal = training->session.stop,
     };
     training->watched_examples += training->report.examples;
@@ -479,6 +525,12 @@ int training_interrupted(const struct training *training)
     bool done = training->step == training->goal &&
                 (evaluated || !training->validation.source.trainer.loader);
     return done || !training->stop_signal ? 0 : 128 + training->stop_signal;
+}
+
+void training_note(struct training *training, int status, const struct error *err)
+{
+    const struct comm *comm = training->ranks.trainer.comm;
+    keeping_note(&training->keeping, training->paused, comm && comm_is_over(comm), status, err);
 }
 
 void training_end(struct training *training, enum run_outcome outcome)

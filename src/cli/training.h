@@ -4,6 +4,8 @@
 #define CLI_TRAINING_H
 
 #include "cli/display.h"
+#include "cli/keeping.h"
+#include "cli/members.h"
 #include "cli/ranks.h"
 #include "cli/reductions.h"
 #include "cli/report.h"
@@ -19,6 +21,7 @@ struct training_settings {
     struct saving_settings saving;
     struct watchers_settings watch;
     struct ranks_settings ranks;
+    struct members_settings members;
     const char *eval_data, *schedule, *output_dir;
     int64_t steps, eval_every, display_every, warmup_batches;
     double epochs, warmup_epochs, eval_every_epochs, target_accuracy, stop_accuracy;
@@ -56,7 +59,8 @@ struct training_settings {
         OPTION_NUMBER(training_settings, warmup_epochs, "warmup-epochs", OPTION_AT_LEAST(0),       \
                       .initial = "0", .help = "epochs in which the rate first grows from 0"),      \
         OPTION_SECTION("Optimizer"), RULE_OPTIONS(training_settings), OPTION_SECTION("Ranks"),     \
-        RANKS_OPTIONS(training_settings), OPTION_SECTION("Checkpoints"),                           \
+        RANKS_OPTIONS(training_settings), OPTION_SECTION("Members without mpirun"),                \
+        MEMBERS_OPTIONS(training_settings), OPTION_SECTION("Checkpoints"),                         \
         SAVING_OPTIONS(training_settings), OPTION_SECTION("Results"),                              \
         OPTION_TEXT(training_settings, output_dir, "output-dir", .value = "DIR", .letter = 'o',    \
                     .environment = "OUTPUT_DIR", .aliases = "model-dir train-dir",                 \
@@ -97,10 +101,12 @@ struct training {
     int64_t first_step, goal; /* of the run that was made last, or comes next */
     int64_t origin; /* where that goal was set; a rate that falls to the goal falls from there */
     int64_t evaluate_every;
+    struct keeping keeping;
     struct ranks ranks;
     bool leaves;     /* without the other ranks, which have not failed */
     bool began;      /* the trainer has */
     int stop_signal; /* what ended the last run early, on this rank or another */
+    bool paused;     /* by the agent: another process goes on, and nothing is to be told */
     FILE *nowhere;   /* of a rank that prints no results */
     struct params *params;
     struct plan *plan, *evaluation_plan;
@@ -134,6 +140,8 @@ void training_release(struct training *training);
 int training_run(struct training *training, struct error *err);
 /* The signal that ended it (128 + number), or 0: also when one came after all was done. */
 int training_interrupted(const struct training *training);
+/* How the command ends, for the agent; before training_release. */
+void training_note(struct training *training, int status, const struct error *err);
 /* Tells those who watch that it is over, and how; after the results were printed. */
 void training_end(struct training *training, enum run_outcome outcome);
 

@@ -467,6 +467,22 @@ int params_write_slot(struct params *params, int index, int slot, const struct t
 
 /* --- The slabs --- */
 
+uint64_t params_fingerprint(const struct params *params)
+{
+    uint64_t hash = random_key(0, (uint64_t)params->slots);
+    char text[64];
+    for (int i = 0; i < params->count; i++) {
+        struct param_range range = params_range(params, i);
+        hash = random_key_text(hash, range.name);
+        hash = random_key(hash, range.first);
+        hash = random_key(hash, range.flags);
+        for (int d = 0; d < range.shape.ndim; d++)
+            hash = random_key(hash, (uint64_t)range.shape.dim[d]);
+        hash = random_key_text(hash, layout_text(&params->list[i].layout, text, sizeof text));
+    }
+    return hash;
+}
+
 int params_slots(const struct params *params)
 {
     return params->slots;

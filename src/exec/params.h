@@ -66,6 +66,9 @@ int params_write(struct params *params, int index, const struct tensor *in, stru
 int params_write_slot(struct params *params, int index, int slot, const struct tensor *in,
                       float padding, struct error *err);
 
+/* Equal when the slabs of two have the same meaning byte by byte, whichever kernels read them. */
+uint64_t params_fingerprint(const struct params *params);
+
 int params_slots(const struct params *params);
 size_t params_elements(const struct params *params);       /* of the weights slab */
 size_t params_dense_elements(const struct params *params); /* without the tables: gradients */

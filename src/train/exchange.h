@@ -19,6 +19,7 @@ struct rank_status {
     double step_seconds;   /* of the step before, which is over */
     int32_t stop;          /* a signal came */
     int32_t failed;
+    int32_t pause; /* the group is to be formed anew */
 };
 
 /* One reduction of a step: when its numbers were there, and when the ranks were at it. */

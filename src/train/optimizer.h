@@ -10,7 +10,9 @@
 #include "exec/params.h"
 
 struct error;
+struct saver_moment;
 struct sparse_rows;
+struct state;
 
 /* One set of numbers for all rules, so that a table of options can fill it; a rule reads those
  * it names in its file. In every rule weight decay joins the gradient first (the gradient of
@@ -106,6 +108,22 @@ void updater_step(struct updater *updater, float rate, int64_t step);
  * of a table that were not touched are not copied. */
 void updater_step_between(struct updater *updater, const struct updater_memory *from,
                           const struct updater_memory *to, float rate, int64_t step);
+
+/* --- steps that survive the process (updater_kept.c) --- */
+
+/* From now on, by updater_step_kept, steps are applied so that another process can finish them from
+ * `state`, in whose memory the params live. `lists`: the tables as the plan has them. ERROR_FORMAT
+ * when what lies in the state was made for another network. */
+int updater_keep(struct updater *updater, struct state *state, const struct sparse_rows *lists,
+                 int list_count, struct error *err);
+/* As updater_step, with the bits of it; `moment` and `statistics` are what the state holds then. */
+void updater_step_kept(struct updater *updater, const struct saver_moment *moment, float rate,
+                       const float *statistics);
+/* Finishes the step that an earlier process had begun to apply, if any. */
+int updater_recover(struct updater *updater, struct error *err);
+
+/* --- questions --- */
+
 /* What decay adds to the loss: the sum of decay/2 * w^2. */
 double updater_decay_loss(struct updater *updater);
 /* Whether every gradient, or weight, is a finite number. */

@@ -13,6 +13,7 @@
 #include "exec/sparse.h"
 #include "graph/graph.h"
 #include "store/saver.h"
+#include "store/state.h"
 #include "train/bucket_tuner.h"
 #include "train/compute.h"
 #include "train/evaluation.h"
@@ -33,6 +34,7 @@ struct run {
     struct rank_status *statuses; /* [ranks] of this step */
     double last_step_seconds;
     int stop_agreed;          /* a signal that came to one of the ranks */
+    bool pause_agreed;        /* likewise */
     struct sparse_rows *rows; /* the tables' gradients of this step */
     int row_lists;
     int64_t step; /* finished ones */
@@ -85,12 +87,48 @@ static void set_metrics(struct train_event *event, const struct metrics *metrics
     event->majority = metrics_majority(metrics);
 }
 
-/* --- evaluation ----------------------------------------------------------------------------- */
-
 static int own_signal(const struct run *run)
 {
     return run->inputs->stop_signal ? atomic_load(run->inputs->stop_signal) : 0;
 }
+
+static bool evaluated_now(const struct run *run)
+{
+    return run->evaluated_at == run->step;
+}
+
+/* --- keeping ---------------------------------------------------------------------------------- */
+
+/* What is known after step `step`. */
+static struct saver_moment moment_after(const struct run *run, int64_t step, int64_t goal,
+                                        bool finished)
+{
+    return (struct saver_moment){
+        .step = step,
+        .goal = goal,
+        .origin = run->inputs->saving.origin,
+        .finished = finished,
+        .bucket_bytes = run->ranks > 1 ? (int64_t)bucket_tuner_settled(&run->tuner) : 0,
+        .evaluated = run->evaluated_at == step,
+        .loss = run->evaluated_loss,
+        .accuracy = run->evaluated_accuracy};
+}
+
+/* Something was learned about the last step, and its numbers are as they were. */
+static void keep(const struct run *run)
+{
+    struct saver_moment moment = moment_after(run, run->step, run->inputs->total_steps, false);
+    if (run->inputs->keeping.state)
+        state_commit(run->inputs->keeping.state, &moment, NULL);
+}
+
+static bool own_pause(const struct run *run)
+{
+    struct trainer_progress *progress = run->inputs->keeping.progress;
+    return progress && atomic_load(&progress->pause);
+}
+
+/* --- evaluation ------------------------------------------------------------------------------- */
 
 /* A stop signal in the middle ends it without an event, and without being a failure. */
 static int evaluate(struct run *run, struct error *err)
@@ -117,6 +155,7 @@ static int evaluate(struct run *run, struct error *err)
     run->evaluated_loss = event.loss;
     run->evaluated_accuracy = event.accuracy;
     emit(run, &event);
+    keep(run); /* a process that is killed in between is followed by one that evaluates again */
     return 0;
 }
 
@@ -191,11 +230,17 @@ static int check_finite(struct run *run, double loss, struct error *err)
 /* A rank of several must not leave alone; what a signal wants is agreed on at the end of a step. */
 static bool stops(const struct run *run)
 {
-    return run->ranks > 1 ? run->stop_agreed : stop_wanted(run->inputs->stop_signal);
+    return run->ranks > 1 ? run->stop_agreed || run->pause_agreed
+                          : stop_wanted(run->inputs->stop_signal) || own_pause(run);
 }
 
 static void tell(const struct run *run, const char *doing)
 {
+    struct trainer_progress *progress = run->inputs->keeping.progress;
+    if (progress) {
+        atomic_store(&progress->step, run->step);
+        atomic_store(&progress->doing, doing);
+    }
     if (run->ranks > 1)
         comm_tell(run->inputs->ranks.comm, run->step + 1, doing);
 }
@@ -234,6 +279,7 @@ static struct rank_status own_status(const struct run *run, const struct compute
         .step_seconds = run->last_step_seconds,
         .stop = own_signal(run),
         .failed = failed,
+        .pause = own_pause(run),
     };
 }
 
@@ -253,6 +299,7 @@ static void sum_statuses(struct run *run, struct metrics *sum)
         metrics_sum(sum, &part);
         if (!run->stop_agreed)
             run->stop_agreed = status->stop;
+        run->pause_agreed |= status->pause != 0;
     }
 }
 
@@ -318,7 +365,31 @@ static int tune_buckets(struct run *run, struct error *err)
         0)
         return -1;
     use_buckets(run, run->tuner.size);
+    if (!run->tuner.tuning)
+        keep(run);
     return 0;
+}
+
+static void commit_statistics(const struct run *run)
+{
+    if (run->exchange)
+        exchange_commit_statistics(run->exchange);
+    else
+        plan_commit_statistics(run->inputs->plan);
+}
+
+/* Where a state is kept, all of the step is in it once one bit of the step is. */
+static void update(const struct run *run, float rate)
+{
+    const struct trainer_inputs *inputs = run->inputs;
+    if (!inputs->keeping.state) {
+        updater_step(inputs->updater, rate, run->step + 1);
+        commit_statistics(run);
+        return;
+    }
+    struct saver_moment moment = moment_after(run, run->step + 1, inputs->total_steps, false);
+    commit_statistics(run);
+    updater_step_kept(inputs->updater, &moment, rate, params_statistics(inputs->params));
 }
 
 static int step(struct run *run, struct error *err)
@@ -346,11 +417,7 @@ static int step(struct run *run, struct error *err)
         return -1;
     tell(run, "updating");
     float rate = schedule_rate(inputs->schedule, run->step);
-    updater_step(inputs->updater, rate, run->step + 1);
-    if (run->exchange)
-        exchange_commit_statistics(run->exchange);
-    else
-        plan_commit_statistics(inputs->plan);
+    update(run, rate);
     double end = clock_seconds();
 
     run->step++;
@@ -383,11 +450,6 @@ static int step(struct run *run, struct error *err)
 
 /* --- saving --------------------------------------------------------------------------------- */
 
-static bool evaluated_now(const struct run *run)
-{
-    return run->evaluated_at == run->step;
-}
-
 static bool improved(const struct run *run)
 {
     struct manifest now = {.evaluated = evaluated_now(run),
@@ -413,15 +475,7 @@ static int save(struct run *run, int64_t goal, bool finished, struct error *err)
                          "the weights are not finite after step %" PRId64 " and were not saved; a "
                          "lower --lr may help",
                          run->step);
-    struct saver_moment moment = {
-        .step = run->step,
-        .goal = goal,
-        .origin = run->inputs->saving.origin,
-        .finished = finished,
-        .bucket_bytes = run->ranks > 1 ? (int64_t)bucket_tuner_settled(&run->tuner) : 0,
-        .evaluated = evaluated_now(run),
-        .loss = run->evaluated_loss,
-        .accuracy = run->evaluated_accuracy};
+    struct saver_moment moment = moment_after(run, run->step, goal, finished);
     run->saved_clock = clock_seconds();
     if (saver_start(run->inputs->saving.saver, &moment, err) < 0)
         return -1;
@@ -482,7 +536,8 @@ static int save_last(struct run *run, int64_t goal, bool finished, struct error 
 {
     struct error earlier = {0};
     struct saver *saver = run->inputs->saving.saver;
-    if (!saver || (run->step == run->inputs->first_step && !finished))
+    bool nothing_new = run->step == run->inputs->first_step && run->saved_at == run->step;
+    if (!saver || (nothing_new && !finished))
         return 0;
     saver_wait(saver);
     int status = tell_saved(run, &earlier);
@@ -610,9 +665,38 @@ static bool evaluation_missing(const struct run *run)
     return run->inputs->validation.loader && !evaluated_now(run);
 }
 
+static void remember(struct run *run)
+{
+    const struct trainer_keeping *keeping = &run->inputs->keeping;
+    if (!keeping->returned)
+        return;
+    run->saved_at = keeping->saved_at;
+    run->saved_clock -= keeping->saved_ago;
+    run->evaluated_at = keeping->evaluated ? run->step : -1;
+    run->evaluated_loss = keeping->loss;
+    run->evaluated_accuracy = keeping->accuracy;
+}
+
+/* Does for the last step what another process did not come to. The evaluation with which a run ends
+ * is repeated, for its results are to be told. */
+static int catch_up(struct run *run, struct error *err)
+{
+    const struct trainer_inputs *inputs = run->inputs;
+    if (!inputs->keeping.returned || run->step <= inputs->saving.origin)
+        return 0;
+    if (run->step >= inputs->total_steps || accurate_enough(run))
+        run->evaluated_at = -1;
+    if (evaluation_due(run) && !evaluated_now(run) && evaluate(run, err) < 0)
+        return -1;
+    save_if_due(run);
+    return 0;
+}
+
 static int run_steps(struct run *run, struct error *err)
 {
     const struct trainer_inputs *inputs = run->inputs;
+    if (catch_up(run, err) < 0)
+        return -1;
     while (run->step < inputs->total_steps && !stops(run) && !accurate_enough(run)) {
         if (step(run, err) < 0)
             return -1;
@@ -636,6 +720,11 @@ static void share_failure(const struct run *run, struct error *err)
         err->code = ERROR_TOLD;
 }
 
+static int stop_signal(const struct run *run)
+{
+    return run->ranks == 1 ? own_signal(run) : run->stop_agreed;
+}
+
 /* A step that failed, for its numbers or for its data, changed nothing, so the one before it is worth
  * keeping. */
 static int run_and_save(struct run *run, struct error *err)
@@ -651,10 +740,12 @@ static int run_and_save(struct run *run, struct error *err)
     }
     int64_t goal = accurate_enough(run) ? run->step : run->inputs->total_steps;
     bool finished = run->step == goal && !evaluation_missing(run);
-    if (save_last(run, goal, finished, err) < 0)
+    bool paused = !finished && stops(run) && !stop_signal(run);
+    if (!paused && save_last(run, goal, finished, err) < 0)
         return -1;
     struct train_event last = make_event(run, TRAIN_FINISHED);
-    last.stop_signal = run->ranks == 1 ? own_signal(run) : run->stop_agreed;
+    last.stop_signal = stop_signal(run);
+    last.paused = paused;
     emit(run, &last);
     return 0;
 }
@@ -673,6 +764,7 @@ int trainer_run(const struct trainer_inputs *inputs, train_observer *observer, v
                       .saved_clock = clock_seconds()};
     if (!run.arena)
         return error_set(err, ERROR_MEMORY, "no memory for the training loop");
+    remember(&run);
     int status = prepare(&run, err);
     if (status == 0)
         status = run_and_save(&run, err);

@@ -18,6 +18,7 @@ struct params;
 struct exchange_sum;
 struct rank_status;
 struct saver;
+struct state;
 
 enum train_event_kind {
     TRAIN_STARTED,
@@ -51,6 +52,7 @@ struct train_event {
     int slowest;           /* rank whose gradients came last; -1: none */
     size_t bucket_bytes;   /* of this step; 0: one bucket */
     int stop_signal;       /* at TRAIN_FINISHED: what ended the run early, on any rank; else 0 */
+    bool paused;           /* at TRAIN_FINISHED: it is to be gone on with by another process */
     bool saving;           /* at TRAIN_STEP: a checkpoint was being written when it began */
     double saving_seconds; /* at TRAIN_STEP: that the training waited for checkpoints before it */
 };
@@ -70,6 +72,27 @@ struct trainer_saving {
     int64_t origin;       /* where the run to total_steps began, perhaps in an earlier process */
     int64_t every_steps;  /* 0: not by steps */
     double every_seconds; /* 0: not by time */
+};
+
+/* Where a run is, for a thread that tells others; and what they want of it. */
+struct trainer_progress {
+    atomic_llong step;           /* finished */
+    _Atomic(const char *) doing; /* a few words, good for ever */
+    atomic_bool pause;           /* end after a step that all ranks agree on, saving nothing */
+};
+
+/* State that outlives the process: `params` and `updater` live in it, and each step is committed to
+ * it. All zero: none. */
+struct trainer_keeping {
+    struct state *state;
+    struct trainer_progress *progress; /* may be NULL */
+    /* Does it go on where another process was killed? What that one had still to do after its last
+     * step, an evaluation or a checkpoint, is done first. */
+    bool returned;
+    bool evaluated; /* the step was */
+    double loss, accuracy;
+    int64_t saved_at; /* step of the newest checkpoint; 0: none */
+    double saved_ago; /* seconds */
 };
 
 /* How a step is cut into pieces, and how ranks add them up. All zero: one rank, one piece. */
@@ -102,6 +125,7 @@ struct trainer_inputs { /* all borrowed for the length of the run */
     int64_t evaluate_every; /* 0: only at the end, if there is validation data */
     double stop_accuracy;   /* the run ends when an evaluation reaches it; 0: never */
     struct trainer_saving saving;
+    struct trainer_keeping keeping;
     const atomic_int *stop_signal; /* a signal number once one arrived; may be NULL */
 };
 

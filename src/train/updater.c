@@ -9,46 +9,10 @@
 #include "base/threads.h"
 #include "exec/elementwise.h"
 #include "exec/sparse.h"
-#include "train/optimizer.h"
+#include "train/updater_internal.h"
 
-/* 64 KiB per array: with weights, gradients and two slots a piece fits the second-level cache. */
-enum { PIECE_FLOATS = 16384 };
-
-/* Rows of a table are updated so many at a time; short ones are gathered first, since a call for
- * each would cost more than the update. */
-enum { ROWS_AT_A_TIME = 64, GATHERED_FLOATS = 512, LONG_ROW = 8 };
-
-/* Neighbouring parameters under one rule. */
-struct segment {
-    size_t first, count;
-    const struct param_group *group;
-    struct optimizer_settings settings; /* the group's, decay 0 where it does not apply */
-    bool table;                         /* one PARAM_SPARSE parameter; its rows are listed */
-    int param;                          /* of a table */
-    bool measured;                      /* the rule wants its norms: one parameter only */
-    double weight_norm, gradient_norm;
-    int first_piece, piece_count;
-};
-
-struct piece {
-    size_t first, count;
-    int segment;
-    double weight_squares, gradient_squares; /* of the last measurement */
-};
-
-struct updater {
-    struct arena *arena;
-    struct params *params;
-    struct param_group *groups;
-    int group_count, threads;
-    bool any_measured;
-    int segment_count, piece_count;
-    int dense_pieces; /* the first so many; those of tables follow */
-    const struct sparse_rows *lists;
-    int list_count;
-    struct segment *segments;
-    struct piece *pieces;
-};
+/* Short rows are gathered first, since a call for each would cost more than the update. */
+enum { GATHERED_FLOATS = 512, LONG_ROW = 8 };
 
 KERNEL_CLONES static double sum_squares(const float *values, size_t count)
 {
@@ -269,7 +233,7 @@ static void for_each_piece(struct updater *updater, int count, piece_fn *work, c
         work(updater, &updater->pieces[i], context);
 }
 
-static struct updater_memory own_memory(const struct updater *updater)
+struct updater_memory updater_own_memory(const struct updater *updater)
 {
     struct updater_memory memory = {.weights = params_weights(updater->params)};
     for (int slot = 0; slot < params_slots(updater->params); slot++)
@@ -316,7 +280,7 @@ static void measure_piece(struct updater *updater, struct piece *piece, const vo
         sum_squares(params_gradients(updater->params) + piece->first, piece->count);
 }
 
-static void measure(struct updater *updater, const struct updater_memory *from)
+void updater_measure(struct updater *updater, const struct updater_memory *from)
 {
     for_each_piece(updater, updater->dense_pieces, measure_piece, from);
     for (int s = 0; s < updater->segment_count; s++) {
@@ -337,42 +301,51 @@ struct step_context {
     int64_t step;
 };
 
-static void step_piece(struct updater *updater, struct piece *piece, const void *context)
+void updater_run_rule(const struct segment *segment, float rate, int64_t step,
+                      const struct optimizer_range *range)
 {
-    const struct step_context *step = context;
+    segment->group->optimizer->step(&segment->settings, rate * segment->group->rate_factor, step,
+                                    range);
+}
+
+void updater_run_piece(const struct updater *updater, const struct piece *piece,
+                       const struct updater_memory *from, const struct updater_memory *to,
+                       float rate, int64_t step)
+{
     const struct segment *segment = &updater->segments[piece->segment];
-    const struct optimizer *optimizer = segment->group->optimizer;
     struct optimizer_range range = {
         .count = piece->count,
-        .weights = step->from->weights + piece->first,
+        .weights = from->weights + piece->first,
         .gradients = params_gradients(updater->params) + piece->first,
-        .new_weights = step->to->weights + piece->first,
+        .new_weights = to->weights,
         .weight_norm = segment->weight_norm,
         .gradient_norm = segment->gradient_norm,
     };
-    for (int slot = 0; slot < optimizer->slot_count; slot++) {
-        range.slots[slot] = step->from->slots[slot] + piece->first;
-        range.new_slots[slot] = step->to->slots[slot] + piece->first;
+    for (int slot = 0; slot < segment->group->optimizer->slot_count; slot++) {
+        range.slots[slot] = from->slots[slot] + piece->first;
+        range.new_slots[slot] = to->slots[slot];
     }
-    optimizer->step(&segment->settings, step->rate * segment->group->rate_factor, step->step,
-                    &range);
+    updater_run_rule(segment, rate, step, &range);
+}
+
+static void step_piece(struct updater *updater, struct piece *piece, const void *context)
+{
+    const struct step_context *step = context;
+    struct updater_memory to = {.weights = step->to->weights + piece->first};
+    int slots = updater->segments[piece->segment].group->optimizer->slot_count;
+    for (int slot = 0; slot < slots; slot++)
+        to.slots[slot] = step->to->slots[slot] + piece->first;
+    updater_run_piece(updater, piece, step->from, &to, step->rate, step->step);
 }
 
 /* --- rows of tables ------------------------------------------------------------------------- */
 
-static const struct segment *table_segment(const struct updater *updater, int param)
+const struct segment *updater_table_segment(const struct updater *updater, int param)
 {
     for (int s = 0; s < updater->segment_count; s++)
         if (updater->segments[s].table && updater->segments[s].param == param)
             return &updater->segments[s];
     return NULL; /* not trained */
-}
-
-static void run_rule(const struct segment *segment, const struct step_context *step,
-                     const struct optimizer_range *range)
-{
-    segment->group->optimizer->step(&segment->settings, step->rate * segment->group->rate_factor,
-                                    step->step, range);
 }
 
 /* Rows that are neighbours in the table go together. */
@@ -392,21 +365,20 @@ static void step_long_rows(const struct segment *segment, const struct sparse_ro
             range.slots[slot] = step->from->slots[slot] + place;
             range.new_slots[slot] = step->to->slots[slot] + place;
         }
-        run_rule(segment, step, &range);
+        updater_run_rule(segment, step->rate, step->step, &range);
     }
 }
 
-/* `places` of the list's rows [first, end); `gathered` holds one after the other. */
-static void gather(const struct segment *segment, const struct sparse_rows *list, int64_t first,
-                   int64_t end, const float *slab, float *gathered)
+void updater_gather(const struct segment *segment, const struct sparse_rows *list, int64_t first,
+                    int64_t end, const float *slab, float *gathered)
 {
     for (int64_t at = first; at < end; at++)
         for (int64_t i = 0; i < list->dim; i++)
             *gathered++ = slab[segment->first + (size_t)(list->rows[at] * list->dim + i)];
 }
 
-static void scatter(const struct segment *segment, const struct sparse_rows *list, int64_t first,
-                    int64_t end, const float *gathered, float *slab)
+void updater_scatter(const struct segment *segment, const struct sparse_rows *list, int64_t first,
+                     int64_t end, const float *gathered, float *slab)
 {
     for (int64_t at = first; at < end; at++)
         for (int64_t i = 0; i < list->dim; i++)
@@ -422,21 +394,21 @@ static void step_short_rows(const struct segment *segment, const struct sparse_r
                                     .weights = weights,
                                     .gradients = list->values + first * list->dim,
                                     .new_weights = weights};
-    gather(segment, list, first, end, step->from->weights, weights);
+    updater_gather(segment, list, first, end, step->from->weights, weights);
     for (int slot = 0; slot < slot_count; slot++) {
-        gather(segment, list, first, end, step->from->slots[slot], slots[slot]);
+        updater_gather(segment, list, first, end, step->from->slots[slot], slots[slot]);
         range.slots[slot] = range.new_slots[slot] = slots[slot];
     }
-    run_rule(segment, step, &range);
-    scatter(segment, list, first, end, weights, step->to->weights);
+    updater_run_rule(segment, step->rate, step->step, &range);
+    updater_scatter(segment, list, first, end, weights, step->to->weights);
     for (int slot = 0; slot < slot_count; slot++)
-        scatter(segment, list, first, end, slots[slot], step->to->slots[slot]);
+        updater_scatter(segment, list, first, end, slots[slot], step->to->slots[slot]);
 }
 
 static void step_rows(struct updater *updater, const struct sparse_rows *list,
                       const struct step_context *step)
 {
-    const struct segment *segment = table_segment(updater, list->param);
+    const struct segment *segment = updater_table_segment(updater, list->param);
     if (!segment)
         return;
 #pragma omp parallel for schedule(static) num_threads(updater->threads)
@@ -460,7 +432,7 @@ void updater_step_between(struct updater *updater, const struct updater_memory *
                           const struct updater_memory *to, float rate, int64_t step)
 {
     if (updater->any_measured)
-        measure(updater, from);
+        updater_measure(updater, from);
     struct step_context context = {.from = from, .to = to, .rate = rate, .step = step};
     for_each_piece(updater, updater->dense_pieces, step_piece, &context);
     for (int i = 0; i < updater->list_count; i++)
@@ -470,7 +442,7 @@ void updater_step_between(struct updater *updater, const struct updater_memory *
 
 void updater_step(struct updater *updater, float rate, int64_t step)
 {
-    struct updater_memory memory = own_memory(updater);
+    struct updater_memory memory = updater_own_memory(updater);
     updater_step_between(updater, &memory, &memory, rate, step);
 }
 
