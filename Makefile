@@ -49,7 +49,7 @@ $(BUILD)/%.o: %.c | lists
 
 $(BUILD)/tests/%.o: CPPFLAGS += -Itests
 # The live page is part of the program.
-$(BUILD)/src/watch/page.o: $(wildcard web/*)
+$(BUILD)/src/watch/page.o $(BUILD)/src/serve/rest_page.o: $(wildcard web/*)
 
 # One line per file of a kind; replaced only when the set of files changes.
 # $(call list,NAME,MACRO,files)
