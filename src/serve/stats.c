@@ -119,7 +119,7 @@ static void count_request(struct model_counts *model, enum serve_door door, enum
                           int64_t number, enum serve_status status, double seconds)
 {
     bool inference = api != API_METADATA && api != API_STATUS;
-    model->status[status < STATUSES ? status : SERVE_UNKNOWN]++;
+    model->status[(int)status < STATUSES ? (int)status : SERVE_UNKNOWN]++;
     if (status == SERVE_OK)
         add_latency(&model->latency[door][api], seconds * 1e6);
     struct version_counts *version = find_version(model, number);
