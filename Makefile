@@ -49,7 +49,7 @@ $(BUILD)/%.o: %.c | lists
 
 $(BUILD)/tests/%.o: CPPFLAGS += -Itests
 # The live page is part of the program, and so are the descriptors of the services it has.
-$(BUILD)/src/watch/page.o: $(wildcard web/*)
+$(BUILD)/src/watch/page.o $(BUILD)/src/serve/rest_page.o: $(wildcard web/*)
 PROTOS   := $(shell find proto -name '*.proto')
 $(BUILD)/services.pb: $(PROTOS)
 	@mkdir -p $(@D)

@@ -187,6 +187,12 @@ double json_as_number(const struct json *json, double missing)
     return json_is_number(value) ? json_number_value(value) : missing;
 }
 
+const char *json_as_text(const struct json *json, const char *missing)
+{
+    const json_t *value = inner(json);
+    return json_is_string(value) ? json_string_value(value) : missing;
+}
+
 const struct json *json_next(const struct json *object, void **state, const char **key)
 {
     json_t *value = inner(object);

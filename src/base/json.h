@@ -42,6 +42,7 @@ int json_count(const struct json *array_or_object);
 const struct json *json_at(const struct json *array, int index);
 int64_t json_as_integer(const struct json *json, int64_t missing);
 double json_as_number(const struct json *json, double missing);
+const char *json_as_text(const struct json *json, const char *missing);
 /* Walks an object's members in the order they were written; start with *state = NULL. */
 const struct json *json_next(const struct json *object, void **state, const char **key);
 

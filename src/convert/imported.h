@@ -60,6 +60,9 @@ void imported_destroy(struct imported *model); /* accepts NULL */
 /* NULL or "" is "serving_default". NULL when there is none of the name. */
 const struct signature *imported_signature(const struct imported *model, const char *name);
 
+/* How many classes its logits tell apart; 0 when it has none. */
+int imported_classes(const struct imported *model);
+
 /* Writes a request's rows into rows [at, at + rows) of what the plan will compute: `request` has
  * input_count tensors in the order of signature->inputs, whose dtypes and shapes (with `rows` for
  * the batch) the caller has checked; `plan_inputs` are in the order of model->inputs and have room.

@@ -37,5 +37,7 @@ double batch_queue_due(const struct batch_queue *queue, const struct batch_rules
  * status and error filled. May take none. */
 int batch_queue_take(struct batch_queue *queue, const struct batch_rules *rules, double now,
                      struct inference **batch, int space, struct inference **dropped);
+/* Takes all such out, wherever they stand. */
+void batch_queue_sweep(struct batch_queue *queue, double now, struct inference **dropped);
 
 #endif

@@ -16,6 +16,8 @@ struct servable;
 struct signature;
 struct tensor;
 
+enum { INFERENCE_MAX_ROWS = 1 << 16 };
+
 /* A door fills the first part, on any thread, and zeroes the rest. Nothing here is allocated or
  * freed by the core; outputs live in `arena`. */
 struct inference {
@@ -29,8 +31,8 @@ struct inference {
     atomic_bool cancelled; /* the door may set it until `done`: the question is dropped if it still
                             * waits */
     struct arena *arena;   /* the door's, for the outputs; the core's alone until `done` */
-    /* Called exactly once, on a worker's thread or inside inference_ask. Must be quick: other
-     * answers wait. The inference is the door's again from its start. */
+    /* Called exactly once, on a worker's thread or inside inference_ask (this one's, or another's
+     * that made room): hold no lock of yours there. Must be quick: other answers wait. The inference is the door's again from its start. */
     void (*done)(struct inference *inference);
     void *context; /* the door's */
 

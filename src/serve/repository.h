@@ -12,7 +12,7 @@
 
 struct arena;
 struct error;
-struct imported;
+struct model_calls;
 struct repository;
 struct servable;
 
@@ -35,9 +35,7 @@ struct repository_settings {
     bool warm_up;         /* replay assets.extra/tf_serving_warmup_requests; zeros always */
     int workers, threads; /* see servable.h */
     int max_batch;
-    /* How a version's directory is read; NULL: imported_read and imported_destroy. */
-    int (*read_model)(const char *directory, struct imported **out, struct error *err);
-    void (*free_model)(struct imported *model);
+    const struct model_calls *calls; /* NULL: model_calls_imported */
     /* Told on the repository's thread when a version got another state; may be NULL. */
     void (*changed)(void *context, const char *model, int64_t version, enum version_state state,
                     const char *message);

@@ -13,6 +13,23 @@ struct error;
 struct imported;
 struct inference;
 struct servable;
+struct stats_batch;
+struct signature;
+struct tensor;
+struct arena;
+
+/* How a network from outside is read and asked; tests bring their own. */
+struct model_calls {
+    int (*read)(const char *directory, struct imported **out, struct error *err);
+    void (*destroy)(struct imported *model);
+    int (*prepare)(const struct imported *model, const struct signature *signature,
+                   const struct tensor *request, int64_t rows, struct tensor *plan_inputs,
+                   int64_t at, struct error *err);
+    int (*finish)(const struct imported *model, const struct signature *signature,
+                  const struct tensor *plan_outputs, int64_t at, int64_t rows, struct arena *arena,
+                  struct tensor *reply, struct error *err);
+};
+extern const struct model_calls model_calls_imported; /* convert/imported.h's */
 
 struct servable_settings {
     const char *name; /* the model's, as clients say it; copied */
@@ -20,7 +37,8 @@ struct servable_settings {
     int max_batch; /* rows computed together; plans are made for 1, 2, 4 ... and this */
     int workers;   /* threads that may compute it at the same time, each with plans of its own */
     int threads;   /* of each plan; 0: all that the process may use */
-    void (*free_model)(struct imported *model); /* NULL: imported_destroy */
+    bool warm_all; /* compute zeros with every plan, not only with the first: takes longer */
+    const struct model_calls *calls; /* NULL: model_calls_imported */
 };
 
 /* Takes over `model`, also when it fails. Makes the plans and computes zeros with each, so that the
@@ -42,8 +60,10 @@ size_t servable_memory(const struct servable *servable);
 /* Seconds that a batch of `rows` took when it was warmed. */
 double servable_cost(const struct servable *servable, int64_t rows);
 
-/* Computes these questions together and fills status, error and outputs of each; does not call
- * `done`. A question with more rows than max_batch must come alone. For one thread per `worker`. */
-void servable_run(struct servable *servable, int worker, struct inference *const *batch, int count);
+/* Computes these questions together and fills status, error and outputs of each, and the rows and
+ * seconds of `told`; does not call `done`. A question with more rows than max_batch must come alone.
+ * For one thread per `worker`. */
+void servable_run(struct servable *servable, int worker, struct inference *const *batch, int count,
+                  struct stats_batch *told);
 
 #endif

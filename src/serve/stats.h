@@ -50,8 +50,8 @@ void stats_batch(struct serve_stats *stats, const struct stats_batch *batch);
 /* ... and of how many wait. */
 void stats_pending(struct serve_stats *stats, const char *model, int64_t version, int change);
 /* The repository tells which models there are, and of every load. */
-void stats_version(struct serve_stats *stats, const char *model, int64_t version, bool loaded,
-                   double seconds);
+void stats_version(struct serve_stats *stats, const char *model, int64_t version, bool loaded);
+void stats_failed_load(struct serve_stats *stats, const char *model);
 
 /* Appends all as Prometheus's text format 0.0.4. */
 void stats_exposition(struct serve_stats *stats, struct strbuf *out);
