@@ -48,8 +48,14 @@ $(BUILD)/%.o: %.c | lists
 	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 $(BUILD)/tests/%.o: CPPFLAGS += -Itests
-# The live page is part of the program.
+# The live page is part of the program, and so are the descriptors of the services it has.
 $(BUILD)/src/watch/page.o $(BUILD)/src/serve/rest_page.o: $(wildcard web/*)
+PROTOS   := $(shell find proto -name '*.proto')
+$(BUILD)/services.pb: $(PROTOS)
+	@mkdir -p $(@D)
+	protoc -Iproto --descriptor_set_out=$@ $^
+$(BUILD)/src/serve/services.o: $(BUILD)/services.pb
+$(BUILD)/src/serve/services.o: CPPFLAGS += -DSERVICES_FILE='"$(BUILD)/services.pb"'
 
 # One line per file of a kind; replaced only when the set of files changes.
 # $(call list,NAME,MACRO,files)
@@ -141,7 +147,8 @@ FUZZ_FLAGS := -std=c17 -O1 -g -MMD -MP -fsanitize=fuzzer-no-link,address,undefin
             -fno-sanitize-recover=all -Wall -Wno-unknown-pragmas $(if $(DEV),-Werror)
 FUZZ_OBJECTS := $(patsubst %.c,build/fuzz/%.o,$(filter src/base/% src/tensor/% src/wire/% src/net/% src/data/% \
             src/store/safetensors.c src/store/bundle% src/store/attempts.c src/store/manifest.c \
-            src/watch/reply.c src/predict/%,$(SOURCES)))
+            src/watch/reply.c src/predict/% src/serve/%_message.c src/serve/model_spec.c \
+            src/serve/value_list.c,$(SOURCES)))
 FUZZERS  := $(patsubst fuzz/%.c,build/fuzz/%,$(wildcard fuzz/fuzz_*.c))
 
 build/fuzz/%.o: %.c | lists
