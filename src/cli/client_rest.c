@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "cli/client_internal.h"
 #include "net/http.h"
+#include "serve/base64.h"
 
 struct rest_link {
     const struct client_link_settings *settings;
@@ -153,22 +154,6 @@ static bool is_plain(const struct text_view *text)
     return true;
 }
 
-static void add_base64(const struct text_view *text, struct strbuf *out)
-{
-    static const char letters[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const unsigned char *bytes = (const unsigned char *)text->bytes;
-    for (size_t i = 0; i < text->count; i += 3) {
-        size_t left = text->count - i;
-        uint32_t group = (uint32_t)bytes[i] << 16 | (left > 1 ? (uint32_t)bytes[i + 1] << 8 : 0) |
-                         (left > 2 ? bytes[i + 2] : 0);
-        strbuf_add_char(out, letters[group >> 18]);
-        strbuf_add_char(out, letters[group >> 12 & 63]);
-        strbuf_add_char(out, left > 1 ? letters[group >> 6 & 63] : '=');
-        strbuf_add_char(out, left > 2 ? letters[group & 63] : '=');
-    }
-}
-
 static void add_value(const struct tensor *tensor, int64_t index, struct strbuf *out)
 {
     if (tensor->dtype == DTYPE_F32) {
@@ -182,7 +167,7 @@ static void add_value(const struct tensor *tensor, int64_t index, struct strbuf 
         strbuf_add_char(out, '"');
     } else {
         strbuf_add(out, "{\"b64\":\"");
-        add_base64(text, out);
+        base64_encode(text->bytes, text->count, out);
         strbuf_add(out, "\"}");
     }
 }

@@ -214,8 +214,10 @@ static int ask_once(struct job *job, struct client_link *link, int64_t index, do
         return -1;
     *seconds = clock_seconds() - start;
     if (answer.status != SERVE_OK)
-        return error_set(err, ERROR_PEER, "%s: request %" PRId64 ": %s: %s", settings->server,
-                         index + 1, serve_status_name(answer.status), answer.message);
+        return error_set(
+            err, ERROR_PEER, "%s: request %" PRId64 ": %s: %s%s", settings->server, index + 1,
+            serve_status_name(answer.status), answer.message,
+            index == 0 && answer.status == SERVE_DEADLINE ? "; does the server listen there?" : "");
     if (client_link_scores(link, settings->output, job->round, &scores, err) < 0)
         return error_wrap(err, "%s: request %" PRId64, settings->server, index + 1);
     *correct = load_count_correct(&scores, batch.labels, settings->batch);

@@ -173,23 +173,32 @@ static grpc_server_credentials *make_credentials(const struct grpc_door *door)
         NULL);
 }
 
+static int bind_one(struct grpc_door *door, const char *address,
+                    grpc_server_credentials *credentials, int *port, struct error *err)
+{
+    *port = door->grpc->grpc_server_add_http2_port(door->server, address, credentials);
+    if (*port > 0)
+        return 0;
+    return error_set(err, ERROR_IO, "gRPC cannot listen on %s: is it in use%s?", address,
+                     door->options.tls.certificate ? ", or the certificate or key wrong" : "");
+}
+
+/* An address without a host is none: then there is only the socket. */
 static int bind_ports(struct grpc_door *door, struct error *err)
 {
-    char address[128], path[128];
+    const struct door_options *options = &door->options;
+    char address[256];
+    int status = 0, unused;
     grpc_server_credentials *credentials = make_credentials(door);
     if (!credentials)
         return error_set(err, ERROR_IO, "gRPC takes no such certificate and key");
-    address_text(&door->options.address, address, sizeof address);
-    door->port = door->grpc->grpc_server_add_http2_port(door->server, address, credentials);
-    int status = 0;
-    if (door->port <= 0)
-        status =
-            error_set(err, ERROR_IO, "gRPC cannot listen on %s: is the port in use%s?", address,
-                      door->options.tls.certificate ? ", or the certificate or key wrong" : "");
-    if (status == 0 && door->options.socket_path) {
-        snprintf(path, sizeof path, "unix:%s", door->options.socket_path);
-        if (!door->grpc->grpc_server_add_http2_port(door->server, path, credentials))
-            status = error_set(err, ERROR_IO, "gRPC cannot listen on %s", path);
+    if (options->address.host[0]) {
+        address_text(&options->address, address, sizeof address);
+        status = bind_one(door, address, credentials, &door->port, err);
+    }
+    if (status == 0 && options->socket_path) {
+        snprintf(address, sizeof address, "unix:%s", options->socket_path);
+        status = bind_one(door, address, credentials, &unused, err);
     }
     door->grpc->grpc_server_credentials_release(credentials);
     return status;

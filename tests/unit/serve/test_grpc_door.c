@@ -348,6 +348,30 @@ TEST(grpc_door, tells_of_models_and_takes_new_configurations)
     close_scene(&scene);
 }
 
+TEST(grpc_door, answers_at_a_socket_alone)
+{
+    struct scene scene = {0};
+    struct grpc_door *door;
+    struct grpc_client *client;
+    char server[160];
+    open_scene(&scene);
+    struct grpc_backend backend = fake_core_backend(scene.core);
+    struct door_options options = {.socket_path = test_path("door.sock"), .message_limit = 1000};
+    ASSERT_OK(grpc_door_open(&backend, &options, &door, &scene.err), scene.err);
+    snprintf(server, sizeof server, "unix:%s", options.socket_path);
+    struct grpc_client_settings settings = {.server = server};
+    ASSERT_OK(grpc_client_create(&settings, &client, &scene.err), scene.err);
+    write_sums(&scene.request, "sums", 2);
+    ASSERT_OK(grpc_client_call(client, predict_path, scene.request.text, scene.request.length, 20,
+                               true, &scene.reply, &scene.err),
+              scene.err);
+    check_sums(&scene);
+    ASSERT_INT(grpc_door_port(door), ==, 0);
+    grpc_client_destroy(client);
+    grpc_door_stop(door);
+    close_scene(&scene);
+}
+
 TEST(grpc_door, says_when_its_port_is_taken)
 {
     struct scene scene = {0};
@@ -357,7 +381,7 @@ TEST(grpc_door, says_when_its_port_is_taken)
     struct door_options options = scene.options;
     options.address.port = grpc_door_port(scene.door);
     ASSERT_FAILS(grpc_door_open(&backend, &options, &second, &scene.err), scene.err, ERROR_IO,
-                 "is the port in use");
+                 "is it in use");
     options.address.port = 0;
     options.channel_arguments = "grpc.max_concurrent_streams";
     ASSERT_FAILS(grpc_door_open(&backend, &options, &second, &scene.err), scene.err, ERROR_USAGE,
