@@ -368,6 +368,7 @@ static void on_gone(void *context)
 {
     struct rest_call *call = context;
     atomic_store(&call->inference.cancelled, true);
+    stats_gone(core_stats(call->door->core), DOOR_REST);
 }
 
 static void begin_inference(struct rest_call *call)

@@ -255,14 +255,14 @@ TEST(rest_door, refuses_at_once_when_too_much_waits)
 
 TEST(rest_door, keeps_its_deadline)
 {
-    open_door((struct settings){.answer_seconds = 0.05});
+    open_door((struct settings){.answer_seconds = 2});
     fake_gate_close();
     int first = begin("POST", "/v1/models/m:predict", "", row);
     fake_gate_wait(1);
     int second = begin("POST", "/v1/models/m:predict", "", row);
     while (batcher_pending(core_batcher(core)) < 2)
         ;
-    double until = clock_seconds() + 0.1;
+    double until = clock_seconds() + 2;
     while (clock_seconds() < until)
         ;
     fake_gate_open();
@@ -283,8 +283,8 @@ TEST(rest_door, does_not_compute_for_who_has_left)
     while (batcher_pending(core_batcher(core)) < 2)
         ;
     close(second);
-    double until = clock_seconds() + 1; /* looked for four times a second */
-    while (clock_seconds() < until)
+    while (
+        !strstr(get("/monitoring/prometheus/metrics"), "client_gone_total{entrypoint=\"REST\"} 1"))
         ;
     fake_gate_open();
     ASSERT_CONTAINS(hear(first), "HTTP/1.1 200");
