@@ -84,7 +84,8 @@ check: $(BUILD)/$(NAME) $(TESTS) $(CRASH_PARTS) $(BUILD)/tests/ranks/deep.so \
 # The OpenMP runtime is not instrumented and would report falsely: only what starts threads itself.
 THREAD_TESTS := $(addprefix $(BUILD)/tests/unit/,data/test_loader data/test_pictures data/test_shards \
                 data/test_storage_s3 net/test_server store/test_saver watch/test_spool \
-                watch/test_outbox watch/test_mlflow watch/test_kubeflow watch/test_record watch/test_ranks)
+                watch/test_outbox watch/test_mlflow watch/test_kubeflow watch/test_record watch/test_ranks \
+                serve/test_batcher serve/test_repository serve/test_rest_door)
 check-threads: $(THREAD_TESTS)
 	@tools/run-tests $(THREAD_TESTS)
 .PHONY: check-threads
@@ -147,6 +148,8 @@ FUZZ_SECONDS ?= 10
 FUZZ_FLAGS := -std=c17 -O1 -g -MMD -MP -fsanitize=fuzzer-no-link,address,undefined \
             -fno-sanitize-recover=all -Wall -Wno-unknown-pragmas $(if $(DEV),-Werror)
 FUZZ_OBJECTS := $(patsubst %.c,build/fuzz/%.o,$(filter src/base/% src/tensor/% src/wire/% src/net/% src/data/% \
+            src/serve/config.c src/serve/json_scan.c src/serve/base64.c src/serve/rest_predict.c src/serve/rest_write.c \
+            src/serve/rest_examples.c src/serve/rest_v2.c src/serve/rest_path.c src/serve/examples.c \
             src/store/safetensors.c src/store/bundle% src/store/attempts.c src/store/manifest.c \
             src/watch/reply.c src/predict/% src/serve/%_message.c src/serve/model_spec.c \
             src/serve/value_list.c,$(SOURCES)))

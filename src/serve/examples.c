@@ -58,12 +58,20 @@ static bool fits(const struct signature *signature, bool regress)
            find_output(signature, "classes", DTYPE_STRING) >= 0;
 }
 
+static const struct signature *find_signature(const struct imported *model, const char *name)
+{
+    for (int i = 0; i < model->signature_count; i++)
+        if (strcmp(model->signatures[i].name, name) == 0)
+            return &model->signatures[i];
+    return NULL;
+}
+
 const struct signature *examples_signature(const struct imported *model, const char *name,
                                            bool regress, enum serve_status *status,
                                            struct error *err)
 {
     const char *called = name && *name ? name : "serving_default";
-    const struct signature *signature = imported_signature(model, name);
+    const struct signature *signature = find_signature(model, called);
     *status = SERVE_INVALID;
     if (!signature)
         error_set(err, ERROR_ABSENT,

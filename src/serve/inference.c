@@ -24,7 +24,7 @@ static int check_input(const struct signature_tensor *wanted, const struct tenso
     return 0;
 }
 
-static int check(const struct inference *inference, struct error *err)
+int inference_check(const struct inference *inference, struct error *err)
 {
     const struct signature *signature = inference->signature;
     if (inference->rows < 1 || inference->rows > INFERENCE_MAX_ROWS)
@@ -43,7 +43,7 @@ void inference_ask(struct serve_core *core, struct inference *inference)
     inference->batch = 0;
     inference->queue_seconds = inference->run_seconds = 0;
     bool asked = false;
-    if (check(inference, &inference->error) < 0)
+    if (inference_check(inference, &inference->error) < 0)
         inference->status = SERVE_INVALID;
     else
         asked = batcher_add(core_batcher(core), inference);

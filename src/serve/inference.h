@@ -51,6 +51,7 @@ struct inference {
 
 /* Checks the inputs against the signature (kinds, shapes, equal rows), then queues. What cannot be
  * taken (SERVE_INVALID, SERVE_EXHAUSTED, SERVE_DEADLINE) is done inside the call. From any thread. */
+int inference_check(const struct inference *inference, struct error *err); /* only that */
 void inference_ask(struct serve_core *core, struct inference *inference);
 
 #endif

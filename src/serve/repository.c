@@ -14,6 +14,7 @@
 #include "serve/repository_internal.h"
 #include "serve/servable.h"
 #include "serve/version_files.h"
+#include "serve/warmup.h"
 
 enum { ENDED_KEPT = 8 }; /* versions no longer served whose end is still told */
 
@@ -98,7 +99,7 @@ static int read_version(struct repository *repository, const struct model *model
     bool same = version_files_stamp(path) == version->stamp;
     if (!same)
         error_set(err, ERROR_IO, "its files changed while they were read");
-    if (!same) {
+    if (!same || (settings->warm_up && warmup_replay(*out, path, err) < 0)) {
         servable_release(*out);
         return -1;
     }

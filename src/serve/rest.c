@@ -164,8 +164,9 @@ static void write_answer(struct rest_call *call)
         return;
     call->written = true;
     if (call->path.verb == REST_INFER) {
-        size_t json = rest_v2_write(inference->servable, inference->signature, &call->v2,
-                                    inference->outputs, &call->reply);
+        size_t json =
+            rest_v2_write(servable_name(inference->servable), call->version, inference->signature,
+                          &call->v2, inference->outputs, &call->reply);
         call->reply_json_bytes = json < call->reply.length ? json : 0;
     } else if (call->path.verb == REST_PREDICT) {
         rest_predict_write(inference->signature, inference->outputs, inference->rows, call->by_rows,
@@ -368,6 +369,7 @@ static void on_gone(void *context)
 {
     struct rest_call *call = context;
     atomic_store(&call->inference.cancelled, true);
+    stats_gone(core_stats(call->door->core), DOOR_REST);
 }
 
 static void begin_inference(struct rest_call *call)

@@ -13,26 +13,6 @@ static void write_name(struct strbuf *out, const char *text)
     rest_write_text(out, text, strlen(text));
 }
 
-const char *rest_tf_type(enum dtype dtype)
-{
-    static const char *const names[] = {[DTYPE_F32] = "DT_FLOAT",
-                                        [DTYPE_U8] = "DT_UINT8",
-                                        [DTYPE_I32] = "DT_INT32",
-                                        [DTYPE_I64] = "DT_INT64",
-                                        [DTYPE_STRING] = "DT_STRING"};
-    return names[dtype];
-}
-
-const char *rest_v2_type(enum dtype dtype)
-{
-    static const char *const names[] = {[DTYPE_F32] = "FP32",
-                                        [DTYPE_U8] = "UINT8",
-                                        [DTYPE_I32] = "INT32",
-                                        [DTYPE_I64] = "INT64",
-                                        [DTYPE_STRING] = "BYTES"};
-    return names[dtype];
-}
-
 /* --- TF Serving's ---------------------------------------------------------------------------- */
 
 void rest_status_write(const struct model_status *status, struct strbuf *out)

@@ -3,8 +3,6 @@
 #ifndef SERVE_REST_ABOUT_H
 #define SERVE_REST_ABOUT_H
 
-#include "tensor/tensor.h"
-
 struct imported;
 struct model_status;
 struct servable;
@@ -18,8 +16,5 @@ void rest_metadata_write(const struct servable *servable, struct strbuf *out);
 struct signature;
 const struct signature *rest_v2_signature(const struct imported *model);
 void rest_v2_metadata_write(const struct servable *servable, struct strbuf *out);
-
-const char *rest_tf_type(enum dtype dtype); /* "DT_FLOAT" */
-const char *rest_v2_type(enum dtype dtype); /* "FP32", "BYTES" */
 
 #endif

@@ -37,6 +37,10 @@ int rest_tensor_read(struct json_scan *scan, const struct signature_tensor *want
 void rest_predict_write(const struct signature *signature, const struct tensor *outputs,
                         int64_t rows, bool by_rows, struct strbuf *out);
 
+/* Kinds of numbers as the two protocols name them. */
+const char *rest_tf_type(enum dtype dtype); /* "DT_FLOAT" */
+const char *rest_v2_type(enum dtype dtype); /* "FP32", "BYTES" */
+
 /* JSON's parts, as TF Serving writes them: 3.0 rather than 3, NaN and Infinity as they are. */
 void rest_write_float(struct strbuf *out, float value);
 /* What is not UTF-8 becomes U+FFFD. */

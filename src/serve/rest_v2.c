@@ -8,9 +8,7 @@
 #include "convert/imported.h"
 #include "serve/inference.h"
 #include "serve/json_scan.h"
-#include "serve/rest_about.h"
 #include "serve/rest_predict.h"
-#include "serve/servable.h"
 
 struct reading {
     const struct signature *signature;
@@ -391,13 +389,13 @@ static void write_output(struct strbuf *out, const struct signature_tensor *abou
     strbuf_add(out, "}");
 }
 
-size_t rest_v2_write(const struct servable *servable, const struct signature *signature,
+size_t rest_v2_write(const char *model, int64_t version, const struct signature *signature,
                      const struct rest_v2_request *request, const struct tensor *outputs,
                      struct strbuf *out)
 {
     strbuf_add(out, "{\"model_name\": ");
-    rest_write_text(out, servable_name(servable), strlen(servable_name(servable)));
-    strbuf_addf(out, ", \"model_version\": \"%" PRId64 "\"", servable_version(servable));
+    rest_write_text(out, model, strlen(model));
+    strbuf_addf(out, ", \"model_version\": \"%" PRId64 "\"", version);
     if (request->id.count) {
         strbuf_add(out, ", \"id\": ");
         rest_write_text(out, request->id.bytes, request->id.count);

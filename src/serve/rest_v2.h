@@ -11,7 +11,6 @@
 
 struct arena;
 struct error;
-struct servable;
 struct signature;
 struct strbuf;
 
@@ -32,7 +31,7 @@ int rest_v2_read(const char *body, size_t bytes, size_t json_bytes,
                  const struct signature *signature, struct arena *arena,
                  struct rest_v2_request *out, struct error *err);
 /* Appends the answer; returns how many bytes of it are JSON (all, when nothing is binary). */
-size_t rest_v2_write(const struct servable *servable, const struct signature *signature,
+size_t rest_v2_write(const char *model, int64_t version, const struct signature *signature,
                      const struct rest_v2_request *request, const struct tensor *outputs,
                      struct strbuf *out);
 

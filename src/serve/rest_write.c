@@ -7,6 +7,26 @@
 #include "serve/base64.h"
 #include "serve/rest_predict.h"
 
+const char *rest_tf_type(enum dtype dtype)
+{
+    static const char *const names[] = {[DTYPE_F32] = "DT_FLOAT",
+                                        [DTYPE_U8] = "DT_UINT8",
+                                        [DTYPE_I32] = "DT_INT32",
+                                        [DTYPE_I64] = "DT_INT64",
+                                        [DTYPE_STRING] = "DT_STRING"};
+    return names[dtype];
+}
+
+const char *rest_v2_type(enum dtype dtype)
+{
+    static const char *const names[] = {[DTYPE_F32] = "FP32",
+                                        [DTYPE_U8] = "UINT8",
+                                        [DTYPE_I32] = "INT32",
+                                        [DTYPE_I64] = "INT64",
+                                        [DTYPE_STRING] = "BYTES"};
+    return names[dtype];
+}
+
 /* Six digits when they are enough to get the same number back, else nine. */
 void rest_write_float(struct strbuf *out, float value)
 {

@@ -151,6 +151,13 @@ void stats_refused(struct serve_stats *stats, enum serve_door door)
     pthread_mutex_unlock(&stats->lock);
 }
 
+void stats_gone(struct serve_stats *stats, enum serve_door door)
+{
+    pthread_mutex_lock(&stats->lock);
+    stats->gone[door]++;
+    pthread_mutex_unlock(&stats->lock);
+}
+
 void stats_batch(struct serve_stats *stats, const struct stats_batch *batch)
 {
     pthread_mutex_lock(&stats->lock);

@@ -37,6 +37,8 @@ void stats_request(struct serve_stats *stats, enum serve_door door, enum serve_a
                    const char *model, int64_t version, enum serve_status status, double seconds);
 /* Who was turned away at the door: no or a wrong token. */
 void stats_refused(struct serve_stats *stats, enum serve_door door);
+/* Somebody left before the answer. */
+void stats_gone(struct serve_stats *stats, enum serve_door door);
 
 /* The batcher tells of every batch... */
 struct stats_batch {

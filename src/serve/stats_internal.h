@@ -39,7 +39,7 @@ struct model_counts {
 struct serve_stats {
     pthread_mutex_t lock; /* guards all below */
     struct model_counts *models;
-    uint64_t unknown_models[DOORS], refused[DOORS];
+    uint64_t unknown_models[DOORS], refused[DOORS], gone[DOORS];
     double started;
 };
 

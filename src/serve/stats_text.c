@@ -200,6 +200,11 @@ static void add_ours(const struct serve_stats *stats, struct strbuf *out)
     for (int door = 0; door < DOORS; door++)
         strbuf_addf(out, "lockstep_serve_unknown_model_total{entrypoint=\"%s\"} %" PRIu64 "\n",
                     door_name(door), stats->unknown_models[door]);
+    add_head(out, "lockstep_serve_client_gone_total", "counter",
+             "Clients that left before their answer.");
+    for (int door = 0; door < DOORS; door++)
+        strbuf_addf(out, "lockstep_serve_client_gone_total{entrypoint=\"%s\"} %" PRIu64 "\n",
+                    door_name(door), stats->gone[door]);
     add_head(out, "process_resident_memory_bytes", "gauge", "Resident memory size in bytes.");
     strbuf_addf(out, "process_resident_memory_bytes %zu\n", memory_rss_bytes());
     add_head(out, "process_cpu_seconds_total", "counter", "Processor time, user and system.");
