@@ -138,6 +138,11 @@ static int check(const struct options *parsed, struct client_settings *settings,
         settings->model = "wide-deep-large-ds-fp32-training";
     if (!settings->signature)
         settings->signature = rows ? "predict" : "serving_default";
+    if (strcmp(settings->protocol, "rest") == 0 && (settings->key_file || settings->server_name))
+        return error_set(err, ERROR_USAGE,
+                         "--%s is for grpc; for rest the key stands in the certificate's file and "
+                         "the host's name must fit the certificate",
+                         settings->key_file ? "key-file" : "server-name");
     bool timed = settings->duration > 0;
     if (!timed && settings->warm_up >= settings->iterations)
         return error_set(err, ERROR_USAGE,

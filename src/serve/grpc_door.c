@@ -208,7 +208,9 @@ static int bind_ports(struct grpc_door *door, struct error *err)
 
 static int make_threads(struct grpc_door *door, struct error *err)
 {
-    int wanted = door->options.threads > 0 ? door->options.threads : threads_available();
+    /* The other half is the core's: a thread that computes leaves one to turn the queue. */
+    int half = (threads_available() + 1) / 2;
+    int wanted = door->options.threads > 0 ? door->options.threads : half;
     door->thread_count = wanted < MOST_THREADS ? wanted : MOST_THREADS;
     door->threads = memory_allocate((size_t)door->thread_count * sizeof *door->threads);
     if (!door->threads)

@@ -57,14 +57,16 @@ int predict_request_read(const void *message, size_t bytes, struct arena *arena,
 
 /* ---- inputs --------------------------------------------------------------------------------- */
 
-/* Of entries of one key the last counts. */
-static const struct message_entry *find_input(const struct predict_request *request,
-                                              const char *key)
+/* The signature's input of this name, or -1. Most clients send inputs in an order of their own, but
+ * the same each time: `hint`, where the next one would be, often saves the search. */
+static int find_input(const struct signature *signature, const struct text_view *key, int hint)
 {
-    for (int i = request->input_count - 1; i >= 0; i--)
-        if (text_view_is(&request->inputs[i].key, key))
-            return &request->inputs[i];
-    return NULL;
+    if (hint < signature->input_count && text_view_is(key, signature->inputs[hint].key))
+        return hint;
+    for (int i = 0; i < signature->input_count; i++)
+        if (text_view_is(key, signature->inputs[i].key))
+            return i;
+    return -1;
 }
 
 static void add_name(struct strbuf *list, const char *name, size_t length)
@@ -74,26 +76,18 @@ static void add_name(struct strbuf *list, const char *name, size_t length)
     strbuf_add_bytes(list, name, length);
 }
 
-static bool signature_takes(const struct signature *signature, const struct text_view *key)
-{
-    for (int i = 0; i < signature->input_count; i++)
-        if (text_view_is(key, signature->inputs[i].key))
-            return true;
-    return false;
-}
-
 /* What TensorFlow Serving says when the names do not fit. */
 static int explain_names(const struct predict_request *request, const struct signature *signature,
-                         struct error *err)
+                         const struct message_entry *const *found, struct error *err)
 {
     struct strbuf extra, missing;
     strbuf_init(&extra);
     strbuf_init(&missing);
     for (int i = 0; i < request->input_count; i++)
-        if (!signature_takes(signature, &request->inputs[i].key))
+        if (find_input(signature, &request->inputs[i].key, 0) < 0)
             add_name(&extra, request->inputs[i].key.bytes, request->inputs[i].key.count);
     for (int i = 0; i < signature->input_count; i++)
-        if (!find_input(request, signature->inputs[i].key))
+        if (!found[i])
             add_name(&missing, signature->inputs[i].key, strlen(signature->inputs[i].key));
     error_set(err, ERROR_FORMAT,
               "input size does not match signature: %d!=%d. Sent extra: {%.150s}. Missing but "
@@ -105,18 +99,23 @@ static int explain_names(const struct predict_request *request, const struct sig
     return -1;
 }
 
-static int read_inputs(const struct predict_request *request, const struct signature *signature,
-                       size_t limit, struct arena *arena, struct tensor *inputs, struct error *err)
+/* Which entry each input of the signature is in: of several with one name the last. */
+static int match_inputs(const struct predict_request *request, const struct signature *signature,
+                        const struct message_entry **found, struct error *err)
 {
-    for (int i = 0; i < signature->input_count; i++) {
-        const char *key = signature->inputs[i].key;
-        const struct message_entry *entry = find_input(request, key);
-        if (!entry)
-            return explain_names(request, signature, err);
-        if (tensor_message_read(&entry->value, limit, arena, &inputs[i], err) < 0)
-            return error_wrap(err, "input \"%s\"", key);
-        limit -= tensor_bytes(&inputs[i]);
+    int hint = 0, matched = 0;
+    bool unknown = false;
+    for (int i = 0; i < request->input_count; i++) {
+        int at = find_input(signature, &request->inputs[i].key, hint);
+        unknown |= at < 0;
+        if (at < 0)
+            continue;
+        matched += !found[at];
+        found[at] = &request->inputs[i];
+        hint = at + 1;
     }
+    if (unknown || matched < signature->input_count)
+        return explain_names(request, signature, found, err);
     return 0;
 }
 
@@ -124,14 +123,18 @@ int predict_request_inputs(const struct predict_request *request, const struct s
                            size_t limit, struct arena *arena, struct tensor **out,
                            struct error *err)
 {
-    struct tensor *inputs = ARENA_ARRAY(arena, struct tensor, signature->input_count);
-    if (!inputs)
+    int count = signature->input_count;
+    struct tensor *inputs = ARENA_ARRAY(arena, struct tensor, count);
+    const struct message_entry **found = ARENA_ARRAY(arena, const struct message_entry *, count);
+    if (!inputs || !found)
         return no_memory(err);
-    for (int i = 0; i < request->input_count; i++)
-        if (!signature_takes(signature, &request->inputs[i].key))
-            return explain_names(request, signature, err);
-    if (read_inputs(request, signature, limit, arena, inputs, err) < 0)
+    if (match_inputs(request, signature, found, err) < 0)
         return -1;
+    for (int i = 0; i < count; i++) {
+        if (tensor_message_read(&found[i]->value, limit, arena, &inputs[i], err) < 0)
+            return error_wrap(err, "input \"%s\"", signature->inputs[i].key);
+        limit -= tensor_bytes(&inputs[i]);
+    }
     *out = inputs;
     return 0;
 }

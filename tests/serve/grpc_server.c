@@ -1,5 +1,5 @@
 /* A gRPC door with a fake core behind it, for clients in other languages: prints its port, serves
- * until its standard input ends. Arguments: delay=SECONDS, token=TEXT, limit=N, message=BYTES,
+ * until its standard input ends. Arguments: delay=SECONDS, token=TEXT, limit=N, threads=N, message=BYTES,
  * certificate=FILE, key=FILE, client-ca=FILE. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +37,8 @@ static void take(const char *argument, struct fake_core *core, struct door_optio
         fake_core_set_token(core, value);
     else if ((value = value_of(argument, "limit")))
         fake_core_set_limit(core, (int)strtol(value, NULL, 10));
+    else if ((value = value_of(argument, "threads")))
+        options->threads = (int)strtol(value, NULL, 10);
     else if ((value = value_of(argument, "message")))
         options->message_limit = (size_t)strtoll(value, NULL, 10);
     else if ((value = value_of(argument, "certificate")))
