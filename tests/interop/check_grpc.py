@@ -5,8 +5,10 @@ fake core (tests/serve/grpc_server.c), whose answers are known.
 
 usage: check_grpc.py [LOCKSTEP] [DATA]    with a Python that has TensorFlow"""
 import os
+import re
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -30,6 +32,7 @@ from tensorflow_serving.apis import (classification_pb2, get_model_metadata_pb2,
                                      model_service_pb2_grpc, predict_pb2,
                                      prediction_service_pb2_grpc)
 
+LOCKSTEP = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build/release/lockstep")
 SERVER = "build/release/tests/serve/grpc_server"
 passed = failed = 0
 
@@ -56,7 +59,8 @@ class Server:
         return self
 
     def __exit__(self, *_):
-        self.process.stdin.close()
+        if not self.process.stdin.closed:
+            self.process.stdin.close()
         check("the server ends well", self.process.wait(30) == 0, self.process.returncode)
 
 
@@ -300,6 +304,59 @@ def check_limits():
         check("another method", status_of(lambda: other(b"", timeout=10))[0] == "UNIMPLEMENTED")
 
 
+def check_ending():
+    """A server that ends does not wait for those who only listen."""
+    with Server() as server:
+        channel = grpc.insecure_channel(server.address)
+        watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=30)
+        check("health before the end", next(watch).status == 1)
+        start = time.time()
+        server.process.stdin.close()
+        code, _ = status_of(lambda: list(watch))
+        check("health at the end", code in ("UNAVAILABLE", "CANCELLED"), code)
+        check("the end comes soon", server.process.wait(30) == 0 and time.time() - start < 4.5,
+              time.time() - start)
+        channel.close()
+
+
+def check_network():
+    """A network that we trained and serve answers as TensorFlow does with the same export."""
+    with tempfile.TemporaryDirectory() as work:
+        subprocess.run([LOCKSTEP, "train", "mnist_custom", "--data", "digits", "--examples", "640",
+                        "--steps", "10", "--eval-every", "0", "--output-dir", work + "/out",
+                        "--export-dir", work + "/export"], check=True, stdout=subprocess.DEVNULL)
+        model = tf.saved_model.load(work + "/export/1")
+        signature = model.signatures["serving_default"]
+        name = list(signature.structured_input_signature[1])[0]
+        shape = [5] + signature.structured_input_signature[1][name].shape.as_list()[1:]
+        x = np.random.default_rng(1).random(shape, np.float32)
+        expected = signature(**{name: tf.constant(x)})
+        server = subprocess.Popen([LOCKSTEP, "serve", "--model", "net=" + work + "/export", "--host",
+                                   "127.0.0.1", "--port", "auto", "--rest-port", "0"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        address = ""
+        for line in server.stdout:
+            found = re.search(r"gRPC ModelServer at (\S+)", line)
+            address = found.group(1) if found else address
+            if line.startswith("Ready"):
+                break
+        with grpc.insecure_channel(address) as channel:
+            stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+            request = predict_pb2.PredictRequest()
+            request.model_spec.name = "net"
+            request.inputs[name].CopyFrom(tf.make_tensor_proto(x))
+            reply = stub.Predict(request, 10)
+            for key, tensor in expected.items():
+                if tensor.dtype != tf.float32:
+                    continue
+                given, wanted = tf.make_ndarray(reply.outputs[key]), tensor.numpy()
+                check("a served network: " + key, given.shape == wanted.shape and
+                      np.abs(given - wanted).max() <= 1e-5 * np.abs(wanted).max(),
+                      np.abs(given - wanted).max())
+        server.terminate()
+        check("serve ends well", server.wait(60) == 0, server.returncode)
+
+
 def check_token():
     with Server("token=sesame") as server, grpc.insecure_channel(server.address) as channel:
         stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
@@ -328,6 +385,8 @@ def main():
     check_deadline()
     check_limits()
     check_token()
+    check_ending()
+    check_network()
     print("%d passed, %d failed" % (passed, failed))
     return failed > 0
 
