@@ -467,6 +467,13 @@ int params_write_slot(struct params *params, int index, int slot, const struct t
 
 /* --- The slabs --- */
 
+/* Memory that somebody else gave is not ours to empty. */
+void params_drop_dense(struct params *params)
+{
+    if (params->weights && params->memory.take == own_take)
+        slab_discard(params->weights, params->dense_elements * sizeof(float));
+}
+
 int params_slots(const struct params *params)
 {
     return params->slots;

@@ -66,6 +66,10 @@ int params_write(struct params *params, int index, const struct tensor *in, stru
 int params_write_slot(struct params *params, int index, int slot, const struct tensor *in,
                       float padding, struct error *err);
 
+/* Gives the memory of all dense weights back, which then read as zeros: for when every serving plan is
+ * made and has copies of its own. Tables and statistics stay. */
+void params_drop_dense(struct params *params);
+
 int params_slots(const struct params *params);
 size_t params_elements(const struct params *params);       /* of the weights slab */
 size_t params_dense_elements(const struct params *params); /* without the tables: gradients */

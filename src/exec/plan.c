@@ -270,7 +270,7 @@ static int take_activations(struct plan *plan, struct error *err)
 {
     const struct plan *beside = plan->options.beside;
     size_t bytes = plan->slab_bytes ? plan->slab_bytes : 64;
-    if (beside && beside->slab.bytes >= bytes) {
+    if (beside && !plan->options.beside_runs && beside->slab.bytes >= bytes) {
         plan->slab = beside->slab;
         plan->borrows_slab = true;
         return 0;

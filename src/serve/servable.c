@@ -79,15 +79,17 @@ static int take_inputs(struct servable *servable, struct lane *lane, struct erro
     return 0;
 }
 
-/* The largest first: the others live in its memory. */
+/* The largest first: the others live in its memory. Weights are shared by all lanes. */
 static int make_plans(struct servable *servable, struct lane *lane, struct error *err)
 {
     int last = servable->size_count - 1;
+    const struct plan *first = servable->lanes[0].plans[last];
     for (int i = last; i >= 0; i--) {
         struct plan_options options = {.mode = PLAN_SERVE,
                                        .batch = servable->sizes[i],
                                        .threads = servable->settings.threads,
-                                       .beside = i < last ? lane->plans[last] : NULL};
+                                       .beside = i < last ? lane->plans[last] : first,
+                                       .beside_runs = i == last};
         if (plan_create(servable->model->graph, servable->model->params, &options, &lane->plans[i],
                         err) < 0)
             return error_wrap(err, "a batch of %d", servable->sizes[i]);
@@ -166,12 +168,14 @@ static int fill(struct servable *servable, struct error *err)
         if (take_inputs(servable, &servable->lanes[l], err) < 0 ||
             make_plans(servable, &servable->lanes[l], err) < 0)
             return -1;
+    params_drop_dense(servable->model->params); /* the plans have copies of their own */
     return warm(servable, err);
 }
 
 static void destroy(struct servable *servable)
 {
-    for (int l = 0; servable->lanes && l < servable->settings.workers; l++) {
+    /* Who borrowed goes before who lent. */
+    for (int l = servable->settings.workers - 1; servable->lanes && l >= 0; l--) {
         for (int i = 0; i < servable->size_count; i++)
             plan_destroy(servable->lanes[l].plans[i]);
         slab_release(&servable->lanes[l].memory);
