@@ -141,6 +141,7 @@ FUZZ_FLAGS := -std=c17 -O1 -g -MMD -MP -fsanitize=fuzzer-no-link,address,undefin
             -fno-sanitize-recover=all -Wall -Wno-unknown-pragmas $(if $(DEV),-Werror)
 FUZZ_OBJECTS := $(patsubst %.c,build/fuzz/%.o,$(filter src/base/% src/tensor/% src/wire/% src/net/% src/data/% \
             src/store/safetensors.c src/store/bundle% src/store/attempts.c src/store/manifest.c \
+            src/convert/tf_parse.c src/convert/tf_constant.c src/convert/tf_types.c \
             src/watch/reply.c src/predict/%,$(SOURCES)))
 FUZZERS  := $(patsubst fuzz/%.c,build/fuzz/%,$(wildcard fuzz/fuzz_*.c))
 

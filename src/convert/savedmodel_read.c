@@ -59,7 +59,9 @@ static int add_input(struct reader *reader, struct import_frame *frame,
     bool picture = shape.ndim == 4;
     if (picture)
         shape = SHAPE(SHAPE_BATCH, port->shape.dim[3], port->shape.dim[1], port->shape.dim[2]);
-    value_id id = graph_input(reader->model->graph, port->key, DTYPE_F32, shape);
+    /* By this name data is found for it. */
+    const char *name = picture && reader->signature->input_count == 1 ? "image" : port->key;
+    value_id id = graph_input(reader->model->graph, name, DTYPE_F32, shape);
     if (picture)
         graph_mark_channels_last(reader->model->graph, id);
     import_set(&reader->import, frame, port->tensor,
