@@ -1,11 +1,14 @@
 /* A SavedModel's message: whatever the bytes, nodes, functions and signatures whose names can be
- * found again, or an error; constants fit their shapes. */
+ * found again, constants that fit their shapes, a graph that is finished; or an error. */
 #include <assert.h>
 #include <stdint.h>
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "convert/imported_parts.h"
+#include "convert/savedmodel_read.h"
 #include "convert/tf_parse.h"
+#include "graph/graph.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 
@@ -32,6 +35,19 @@ static void look(const struct tf_def_graph *graph, struct arena *arena)
     }
 }
 
+static void build(const uint8_t *bytes, size_t count)
+{
+    struct imported_memory memory = {.arena = arena_create()};
+    struct imported model = {.memory = &memory};
+    struct error err = {0};
+    if (savedmodel_read_graph("input", bytes, count, &model, &err) < 0)
+        assert(err.code == ERROR_FORMAT && err.message[0]);
+    else
+        assert(model.signature_count == 1 && model.input_count > 0 && model.output_count > 0);
+    graph_destroy(model.graph);
+    arena_destroy(memory.arena);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {
     struct arena *arena = arena_create();
@@ -45,5 +61,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
             look(&model.functions[i].body, arena);
     }
     arena_destroy(arena);
+    build(bytes, count);
     return 0;
 }
