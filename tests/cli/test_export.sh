@@ -67,6 +67,17 @@ mentions err "--as-served is for exports"
 run 2 eval "$work/models/1" --outputs "$work/answers" --examples 6
 mentions err "--outputs would change nothing without --as-served"
 
+# A network of the user's own, which nobody knows by its name, is read from its graph.
+own=$(dirname "$LOCKSTEP")/examples/mnist_small.so
+if [ -f "$own" ]; then
+    run 0 train "$own" --examples 64 --batch-size 16 --threads 1 --steps 4 --data digits \
+        --output-dir "$work/own" --export-dir "$work/owned" --quiet
+    run 0 eval "$own" --weights "$work/own" --data digits --examples 200 --threads 1 --json "$work/c"
+    run 0 eval "$work/owned" --data digits --examples 200 --threads 1 --json "$work/d"
+    is "$work/d" loss "$(field "$work/c" loss)"
+    is "$work/d" accuracy "$(field "$work/c" accuracy)"
+fi
+
 # The gate stands before the export, in both commands.
 run 1 train $small --steps 1 --target-accuracy 1 --export-dir "$work/gated" --json "$work/j"
 is "$work/j" export null

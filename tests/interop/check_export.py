@@ -202,6 +202,22 @@ def resnet50(folder):
     assert (path / "assets/labels.txt").read_text() == labels.read_text()
 
 
+def bytes_by_default(folder):
+    """A checkpoint of a small ResNet-50, exported so that clients send pictures."""
+    run("train", "resnet50", "--data", "synthetic", "--steps", 1, "--batch-size", 2,
+        "--image-size", 64, "--classes", 10, "--checkpoint-dir", folder / "run", "--quiet",
+        "--eval-data", "none")
+    path = folder / "export/1"
+    run("export", folder / "run", "--export-dir", path.parent, "--image-bytes-as-serving-input")
+    pictures = pictures_of(3)
+    if not len(pictures):
+        print("      (no pictures in", DATA, "- none were compared)")
+        return
+    three_ways(folder, path, {"image_bytes": pictures}, LOOSE)
+    pixels = np.random.default_rng(6).normal(0, 60, (2, 64, 64, 3)).astype(np.float32)
+    three_ways(folder, path, {"input_tensor": pixels}, LOOSE, "predict")
+
+
 def vgg16(folder):
     path = export(folder, "vgg16", "--data", "synthetic", "--steps", 1, "--batch-size", 1)
     random = np.random.default_rng(3)
@@ -358,7 +374,8 @@ def refused(folder):
         assert name in done.stderr, done.stderr
 
 
-CHECKS = [mnist, made_by_tensorflow, made_now, refused, wide_deep, table, resnet50, vgg16]
+CHECKS = [mnist, made_by_tensorflow, made_now, refused, wide_deep, table, bytes_by_default, resnet50,
+          vgg16]
 
 
 def main():
