@@ -151,15 +151,15 @@ FUZZ_OBJECTS := $(patsubst %.c,build/fuzz/%.o,$(filter src/base/% src/tensor/% s
             src/serve/config.c src/serve/json_scan.c src/serve/base64.c src/serve/rest_predict.c src/serve/rest_write.c \
             src/serve/rest_examples.c src/serve/rest_v2.c src/serve/rest_path.c src/serve/examples.c \
             src/store/safetensors.c src/store/bundle% src/store/attempts.c src/store/manifest.c \
-            src/watch/reply.c src/predict/% src/serve/%_message.c src/serve/model_spec.c \
-            src/serve/value_list.c,$(SOURCES)))
+            src/watch/reply.c src/predict/% src/graph/% src/exec/% src/ops/% src/models/% src/convert/% \
+            src/serve/%_message.c src/serve/model_spec.c src/serve/value_list.c,$(SOURCES)))
 FUZZERS  := $(patsubst fuzz/%.c,build/fuzz/%,$(wildcard fuzz/fuzz_*.c))
 
 build/fuzz/%.o: %.c | lists
 	@mkdir -p $(@D)
 	clang $(CPPFLAGS) $(FUZZ_FLAGS) -c -o $@ $<
 build/fuzz/fuzz_%: build/fuzz/fuzz/fuzz_%.o $(FUZZ_OBJECTS)
-	clang -fsanitize=fuzzer,address,undefined -o $@ $^ -ljansson -ljpeg -lpng16 -levent_extra -levent_core -levent_pthreads -lz -lm -lpthread
+	clang -fsanitize=fuzzer,address,undefined -Wl,--as-needed -o $@ $^ -ldnnl -ljansson -ljpeg -lpng16 -levent_extra -levent_core -levent_pthreads -lz -lm -lpthread
 fuzz: $(FUZZERS)
 	@tools/fuzz $(FUZZ_SECONDS) $(FUZZERS)
 .PHONY: fuzz

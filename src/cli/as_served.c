@@ -27,13 +27,23 @@ struct asked {
     struct json *columns; /* KEY: rows */
 };
 
-int as_served_check(const struct as_served_settings *settings, struct error *err)
+int as_served_check(const struct as_served_settings *settings, const struct options *parsed,
+                    bool exported, struct error *err)
 {
-    if (!settings->wanted && !settings->inputs && !settings->signature)
-        return 0;
-    return error_set(err, ERROR_USAGE,
-                     "--as-served is for exports: MODEL must be a directory that `lockstep export` "
-                     "wrote");
+    static const char *const needing[] = {"signature", "inputs", "outputs"};
+    for (size_t i = 0; !settings->wanted && i < sizeof needing / sizeof *needing; i++)
+        if (options_source(parsed, needing[i]) > OPTION_FROM_TABLE)
+            return error_set(err, ERROR_USAGE, "--%s would change nothing without --as-served",
+                             needing[i]);
+    if (settings->wanted && !exported)
+        return error_set(err, ERROR_USAGE,
+                         "--as-served is for exports: MODEL must be a directory that `lockstep "
+                         "export` wrote");
+    if (settings->wanted && options_source(parsed, "json") > OPTION_FROM_TABLE)
+        return error_set(
+            err, ERROR_USAGE,
+            "--as-served writes answers, not scores: give --outputs instead of --json");
+    return 0;
 }
 
 /* ---- plan and memory ---- */
@@ -43,8 +53,6 @@ static int open_asked(struct asked *asked, const struct as_served_settings *sett
 {
     struct plan_options options = {.mode = PLAN_SERVE, .batch = batch, .threads = threads};
     *asked = (struct asked){.model = model, .batch = batch};
-    if (!settings->wanted)
-        return error_set(err, ERROR_USAGE, "--inputs would change nothing without --as-served");
     asked->signature = imported_signature(model, settings->signature);
     if (!asked->signature)
         return error_set(err, ERROR_USAGE, "the export has no signature \"%s\"",
@@ -318,7 +326,7 @@ static int ask_file(struct asked *asked, const char *path, struct error *err)
     char *text;
     size_t bytes;
     struct json *json;
-    int64_t rows;
+    int64_t rows = 0;
     if (file_read(path, MOST_REQUEST_BYTES, &text, &bytes, err) < 0)
         return -1;
     int status = json_parse(text, bytes, &json, err);
@@ -339,8 +347,6 @@ int as_served_answer(const struct as_served_settings *settings, const struct imp
                      int batch, int threads, struct error *err)
 {
     struct asked asked = {0};
-    if (!model)
-        return as_served_check(settings, err);
     int status = open_asked(&asked, settings, model, batch, threads, err);
     if (status == 0)
         status = ask_file(&asked, settings->inputs, err);

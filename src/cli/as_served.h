@@ -31,8 +31,10 @@ struct as_served_settings {
                     .help = "with --as-served: where {\"outputs\": {KEY: [...]}} goes; - is "      \
                             "standard output")
 
-/* For a model that is no export: fails when one of the settings was given. */
-int as_served_check(const struct as_served_settings *settings, struct error *err);
+/* Fails when one of the options was given that would change nothing. `exported`: MODEL is an
+ * export. */
+int as_served_check(const struct as_served_settings *settings, const struct options *parsed,
+                    bool exported, struct error *err);
 /* Answers to all examples of the data, which are the plan's inputs. */
 int as_served_data(const struct as_served_settings *settings, const struct imported *model,
                    const struct trainer_data *data, int batch, int threads, struct error *err);

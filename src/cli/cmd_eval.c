@@ -95,10 +95,11 @@ static int open_export(struct job *job, struct options *parsed, struct eval_sett
 static int open_network(struct job *job, struct options *parsed, struct eval_settings *settings,
                         struct error *err)
 {
-    if (export_is(settings->common.model))
-        return open_export(job, parsed, settings, err);
-    if (as_served_check(&settings->served, err) < 0)
+    bool exported = export_is(settings->common.model);
+    if (as_served_check(&settings->served, parsed, exported, err) < 0)
         return -1;
+    if (exported)
+        return open_export(job, parsed, settings, err);
     if (!settings->weights)
         return error_set(err, ERROR_USAGE, "which weights? Give --weights=PATH");
     if (session_open(&job->session, parsed, SESSION_PART_OF_RECIPE, &settings->common, err) < 0)

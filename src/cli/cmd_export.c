@@ -39,8 +39,7 @@ static const struct option options[] = {
                 .help = "what it was trained with: tables name their columns, class folders the "
                         "classes"),
     SESSION_NETWORK_OPTIONS(export_settings),
-    OPTION_SECTION("Running"),
-    SESSION_RUN_OPTIONS(export_settings),
+    OPTION_SECTION("Results"),
     SESSION_JSON_OPTION(export_settings),
     OPTION_END};
 

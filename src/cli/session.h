@@ -108,7 +108,7 @@ struct session_data {
 };
 
 struct session {
-    struct arena *arena; /* of what is made on the way */
+    struct arena *arena;       /* of what is made on the way */
     const struct model *model; /* the caller may bring one, before session_open */
     struct model_args args;
     struct graph *graph;

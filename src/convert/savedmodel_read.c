@@ -13,6 +13,9 @@
 #include "exec/params.h"
 #include "store/bundle.h"
 
+/* Of one example: a few bytes may promise any size. */
+enum { MOST_ELEMENTS = 1 << 30 };
+
 struct reader {
     const char *directory, *path; /* of saved_model.pb */
     struct imported *model;
@@ -53,13 +56,18 @@ static int add_input(struct reader *reader, struct import_frame *frame,
     struct shape shape = port->shape;
     if (!port->known_shape || shape.ndim < 2 || shape.dim[0] != -1 || port->type != TF_FLOAT)
         return refuse_input(reader, port, err);
-    for (int i = 1; i < shape.ndim; i++)
-        if (shape.dim[i] < 1 || shape.dim[i] > 1 << 20)
+    int64_t elements = 1;
+    for (int i = 1; i < shape.ndim; i++) {
+        if (shape.dim[i] < 1 || shape.dim[i] > MOST_ELEMENTS / elements)
             return refuse_input(reader, port, err);
+        elements *= shape.dim[i];
+    }
     bool picture = shape.ndim == 4;
     if (picture)
         shape = SHAPE(SHAPE_BATCH, port->shape.dim[3], port->shape.dim[1], port->shape.dim[2]);
-    value_id id = graph_input(reader->model->graph, port->key, DTYPE_F32, shape);
+    /* By this name data is found for it. */
+    const char *name = picture && reader->signature->input_count == 1 ? "image" : port->key;
+    value_id id = graph_input(reader->model->graph, name, DTYPE_F32, shape);
     if (picture)
         graph_mark_channels_last(reader->model->graph, id);
     import_set(&reader->import, frame, port->tensor,
@@ -379,7 +387,7 @@ static int load_one(struct reader *reader, const struct import_load *load, struc
 
 /* ---- the whole ---- */
 
-static int read_all(struct reader *reader, const void *bytes, size_t count, struct error *err)
+static int read_graph(struct reader *reader, const void *bytes, size_t count, struct error *err)
 {
     if (tf_parse(reader->path, bytes, count, reader->arena, &reader->parsed, err) < 0)
         return -1;
@@ -394,14 +402,26 @@ static int read_all(struct reader *reader, const void *bytes, size_t count, stru
                                      .arena = reader->arena,
                                      .graph = reader->model->graph,
                                      .err = err};
-    if (walk(reader, err) < 0 || list_ports(reader, err) < 0 ||
-        imported_fix_layouts(reader->model, err) < 0 || open_bundle(reader, err) < 0)
+    return walk(reader, err) < 0 ? -1 : list_ports(reader, err);
+}
+
+static int read_all(struct reader *reader, const void *bytes, size_t count, struct error *err)
+{
+    if (read_graph(reader, bytes, count, err) < 0 || imported_fix_layouts(reader->model, err) < 0 ||
+        open_bundle(reader, err) < 0)
         return -1;
     int status = 0;
     for (int i = 0; status == 0 && i < reader->import.load_count; i++)
         status = load_one(reader, &reader->import.loads[i], err);
     bundle_close(reader->bundle);
     return status;
+}
+
+int savedmodel_read_graph(const char *name, const void *bytes, size_t count, struct imported *model,
+                          struct error *err)
+{
+    struct reader reader = {.path = name, .model = model, .arena = model->memory->arena};
+    return read_graph(&reader, bytes, count, err);
 }
 
 int savedmodel_read(const char *directory, struct imported *model, struct error *err)

@@ -16,7 +16,8 @@
 #include "store/bundle.h"
 #include "wire/proto.h"
 
-/* What TensorFlow 2.12 would write; older readers that know the operations take it, too. */
+/* What this TensorFlow would write; older readers that know the operations take it, too. */
+static const char tensorflow_version[] = "2.12.0";
 enum { GRAPH_PRODUCER = 1286, GRAPH_OLDEST_READER = 12 };
 
 struct writer {
@@ -198,7 +199,8 @@ static void put_info(struct strbuf *out)
 {
     size_t info = proto_begin(out, META_INFO);
     proto_add_text(out, INFO_TAG, "serve");
-    proto_add_text(out, INFO_VERSION, "lockstep " LOCKSTEP_VERSION);
+    proto_add_text(out, INFO_MAKER, "lockstep " LOCKSTEP_VERSION);
+    proto_add_text(out, INFO_VERSION, tensorflow_version);
     proto_end(out, info);
 }
 

@@ -52,13 +52,28 @@ static bool is_weights(const struct import_value *value)
            (value->kind == IMPORT_CONSTANT && value->constant.dtype == DTYPE_F32);
 }
 
+/* A few bytes may promise any size. */
+#define MOST_ELEMENTS (INT64_C(1) << 40)
+
+static bool is_sensible(const struct shape *shape)
+{
+    int64_t count = 1;
+    for (int i = 0; i < shape->ndim; i++) {
+        bool batch = i == 0 && shape->dim[i] == SHAPE_BATCH;
+        if (!batch && (shape->dim[i] < 1 || shape->dim[i] > MOST_ELEMENTS / count))
+            return false;
+        count *= batch ? 1 : shape->dim[i];
+    }
+    return true;
+}
+
 static bool weights_shape(const struct import_value *value, struct shape *out)
 {
-    if (value->kind == IMPORT_CONSTANT) {
+    if (value->kind == IMPORT_CONSTANT)
         *out = value->constant.shape;
-        return true;
-    }
-    return tf_def_shape(value->variable, "shape", out);
+    else if (!tf_def_shape(value->variable, "shape", out))
+        return false;
+    return is_sensible(out);
 }
 
 /* Small integers of a constant: axes, paddings, shapes. -1: it is none. */
@@ -533,8 +548,11 @@ struct import_value import_node(struct import *import, struct import_frame *fram
                                 const struct tf_def_node *node)
 {
     for (size_t i = 0; i < sizeof operations / sizeof *operations; i++)
-        if (!strcmp(operations[i].op, node->op))
-            return operations[i].import(import, frame, node);
+        if (!strcmp(operations[i].op, node->op)) {
+            struct import_value value = operations[i].import(import, frame, node);
+            bool fits = value.kind != IMPORT_VALUE || is_sensible(shape_of(import, &value));
+            return fits ? value : import_refuse(import, node);
+        }
     /* What it is made from may lack operations, too. */
     for (int i = 0; i < node->input_count; i++)
         import_input(import, frame, node, i);

@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "convert/tf_network_parts.h"
 #include "convert/unsupported.h"
 #include "exec/known_ops.h"
 #include "ops/conv_attributes.h"
@@ -29,21 +30,21 @@ const char *tf_name(const char *name, struct arena *arena)
     return copy && changed ? arena_format(arena, "%s_%08x", copy, hash) : copy;
 }
 
-static const char *join(struct tf_network *network, const char *stem, const char *rest)
+const char *tf_join(struct tf_network *network, const char *stem, const char *rest)
 {
     const char *name = arena_format(network->arena, "%s/%s", stem, rest);
     network->failed |= !name;
     return name ? name : "";
 }
 
-static const char *stem_of(struct tf_network *network, const struct node *node)
+const char *tf_stem(struct tf_network *network, const struct node *node)
 {
     const char *name = tf_name(node->name, network->arena);
     network->failed |= !name;
     return name ? name : "";
 }
 
-static const char *tensor(const struct tf_network *network, const struct node *node, int input)
+const char *tf_tensor(const struct tf_network *network, const struct node *node, int input)
 {
     return network->tensors[node->inputs[input]];
 }
@@ -101,9 +102,9 @@ void tf_variable_turn_back(const struct shape *ours, const float *in, float *out
 static void write_initializer(struct tf_network *network, const struct tf_variable *variable)
 {
     struct tf_nodes *nodes = network->nodes;
-    const char *zeros = join(network, variable->name, "Initializer/zeros");
-    const char *shape = join(network, zeros, "shape_as_tensor"),
-               *zero = join(network, zeros, "Const");
+    const char *zeros = tf_join(network, variable->name, "Initializer/zeros");
+    const char *shape = tf_join(network, zeros, "shape_as_tensor"),
+               *zero = tf_join(network, zeros, "Const");
     int32_t dims[TENSOR_MAX_DIMS];
     for (int i = 0; i < variable->shape.ndim; i++)
         dims[i] = (int32_t)variable->shape.dim[i];
@@ -115,7 +116,7 @@ static void write_initializer(struct tf_network *network, const struct tf_variab
     tf_attr_type(nodes, "T", TF_FLOAT);
     tf_attr_type(nodes, "index_type", TF_INT32);
     tf_end(nodes);
-    tf_begin(nodes, "AssignVariableOp", join(network, variable->name, "Assign"));
+    tf_begin(nodes, "AssignVariableOp", tf_join(network, variable->name, "Assign"));
     tf_input(nodes, variable->name);
     tf_input(nodes, zeros);
     tf_attr_type(nodes, "dtype", TF_FLOAT);
@@ -136,7 +137,7 @@ static void write_variable(struct tf_network *network, value_id param)
     tf_attr_text(nodes, "container", "");
     tf_end(nodes);
     write_initializer(network, &variable);
-    network->tensors[param] = join(network, variable.name, "Read/ReadVariableOp");
+    network->tensors[param] = tf_join(network, variable.name, "Read/ReadVariableOp");
     tf_begin(nodes, "ReadVariableOp", network->tensors[param]);
     tf_input(nodes, variable.name);
     tf_attr_type(nodes, "dtype", TF_FLOAT);
@@ -148,13 +149,14 @@ static void write_variable(struct tf_network *network, value_id param)
 /* Each writes what a node computes and returns the name of the result. */
 typedef const char *write_fn(struct tf_network *network, const struct node *node);
 
-static const char *write_bias(struct tf_network *network, const struct node *node, const char *x,
-                              int input)
+const char *tf_write_bias(struct tf_network *network, const struct node *node, const char *x,
+                          int input)
 {
-    const char *name = join(network, stem_of(network, node), "BiasAdd");
+    const char *name = tf_join(network, tf_stem(network, node), "BiasAdd");
     if (node->input_count <= input)
         return x;
-    tf_node(network->nodes, "BiasAdd", name, TF_FLOAT, TF_INPUTS(x, tensor(network, node, input)));
+    tf_node(network->nodes, "BiasAdd", name, TF_FLOAT,
+            TF_INPUTS(x, tf_tensor(network, node, input)));
     return name;
 }
 
@@ -174,67 +176,68 @@ static void attr_padding(struct tf_network *network, const struct window *rows,
 static const char *write_conv2d(struct tf_network *network, const struct node *node)
 {
     const struct conv_attributes *a = node->attributes;
-    const char *name = join(network, stem_of(network, node), "Conv2D");
+    const char *name = tf_join(network, tf_stem(network, node), "Conv2D");
     struct tf_nodes *nodes = network->nodes;
     tf_begin(nodes, "Conv2D", name);
-    tf_input(nodes, tensor(network, node, CONV_X));
-    tf_input(nodes, tensor(network, node, CONV_WEIGHTS));
+    tf_input(nodes, tf_tensor(network, node, CONV_X));
+    tf_input(nodes, tf_tensor(network, node, CONV_WEIGHTS));
     tf_attr_type(nodes, "T", TF_FLOAT);
     tf_attr_ints(nodes, "strides", (int64_t[]){1, a->rows.stride, a->columns.stride, 1}, 4);
     tf_attr_ints(nodes, "dilations", (int64_t[]){1, a->rows.dilation, a->columns.dilation, 1}, 4);
     tf_attr_text(nodes, "data_format", "NHWC");
     attr_padding(network, &a->rows, &a->columns);
     tf_end(nodes);
-    return write_bias(network, node, name, CONV_BIAS);
+    return tf_write_bias(network, node, name, CONV_BIAS);
 }
 
 /* Weights are [out, in], as they lie in memory: a transposed copy of VGG16's would be 400 MB. */
 static const char *write_dense(struct tf_network *network, const struct node *node)
 {
-    const char *name = join(network, stem_of(network, node), "MatMul");
+    const char *name = tf_join(network, tf_stem(network, node), "MatMul");
     struct tf_nodes *nodes = network->nodes;
     tf_begin(nodes, "MatMul", name);
-    tf_input(nodes, tensor(network, node, 0));
-    tf_input(nodes, tensor(network, node, 1));
+    tf_input(nodes, tf_tensor(network, node, 0));
+    tf_input(nodes, tf_tensor(network, node, 1));
     tf_attr_type(nodes, "T", TF_FLOAT);
     tf_attr_bool(nodes, "transpose_b", true);
     tf_end(nodes);
-    return write_bias(network, node, name, 2);
+    return tf_write_bias(network, node, name, 2);
 }
 
 static const char *write_norm_of_rows(struct tf_network *network, const struct node *node)
 {
     const struct batch_norm_attributes *a = node->attributes;
     struct tf_nodes *nodes = network->nodes;
-    const char *stem = stem_of(network, node);
-    const char *epsilon = join(network, stem, "epsilon"), *sum = join(network, stem, "add");
-    const char *root = join(network, stem, "Rsqrt"), *factor = join(network, stem, "factor");
-    const char *centred = join(network, stem, "Sub"), *scaled = join(network, stem, "Mul");
-    const char *result = join(network, stem, "AddV2");
+    const char *stem = tf_stem(network, node);
+    const char *epsilon = tf_join(network, stem, "epsilon"), *sum = tf_join(network, stem, "add");
+    const char *root = tf_join(network, stem, "Rsqrt"), *factor = tf_join(network, stem, "factor");
+    const char *centred = tf_join(network, stem, "Sub"), *scaled = tf_join(network, stem, "Mul");
+    const char *result = tf_join(network, stem, "AddV2");
     tf_const_float(nodes, epsilon, a->epsilon);
     tf_node(nodes, "AddV2", sum, TF_FLOAT,
-            TF_INPUTS(tensor(network, node, BATCH_NORM_VARIANCE), epsilon));
+            TF_INPUTS(tf_tensor(network, node, BATCH_NORM_VARIANCE), epsilon));
     tf_node(nodes, "Rsqrt", root, TF_FLOAT, TF_INPUTS(sum));
     tf_node(nodes, "Mul", factor, TF_FLOAT,
-            TF_INPUTS(root, tensor(network, node, BATCH_NORM_SCALE)));
+            TF_INPUTS(root, tf_tensor(network, node, BATCH_NORM_SCALE)));
     tf_node(nodes, "Sub", centred, TF_FLOAT,
-            TF_INPUTS(tensor(network, node, BATCH_NORM_X), tensor(network, node, BATCH_NORM_MEAN)));
+            TF_INPUTS(tf_tensor(network, node, BATCH_NORM_X),
+                      tf_tensor(network, node, BATCH_NORM_MEAN)));
     tf_node(nodes, "Mul", scaled, TF_FLOAT, TF_INPUTS(centred, factor));
     tf_node(nodes, "AddV2", result, TF_FLOAT,
-            TF_INPUTS(scaled, tensor(network, node, BATCH_NORM_SHIFT)));
+            TF_INPUTS(scaled, tf_tensor(network, node, BATCH_NORM_SHIFT)));
     return result;
 }
 
 static const char *write_batch_norm(struct tf_network *network, const struct node *node)
 {
     const struct batch_norm_attributes *a = node->attributes;
-    const char *name = join(network, stem_of(network, node), "FusedBatchNormV3");
+    const char *name = tf_join(network, tf_stem(network, node), "FusedBatchNormV3");
     struct tf_nodes *nodes = network->nodes;
     if (shape_of(network, node, BATCH_NORM_X)->ndim == 2)
         return write_norm_of_rows(network, node);
     tf_begin(nodes, "FusedBatchNormV3", name);
     for (int i = 0; i < node->input_count; i++)
-        tf_input(nodes, tensor(network, node, i));
+        tf_input(nodes, tf_tensor(network, node, i));
     tf_attr_type(nodes, "T", TF_FLOAT);
     tf_attr_type(nodes, "U", TF_FLOAT);
     tf_attr_float(nodes, "epsilon", a->epsilon);
@@ -249,9 +252,9 @@ static const char *pad_for_max(struct tf_network *network, const struct node *no
 {
     const struct pool_attributes *a = node->attributes;
     struct tf_nodes *nodes = network->nodes;
-    const char *stem = stem_of(network, node);
-    const char *name = join(network, stem, "PadV2"), *least = join(network, stem, "least");
-    const char *paddings = join(network, stem, "paddings");
+    const char *stem = tf_stem(network, node);
+    const char *name = tf_join(network, stem, "PadV2"), *least = tf_join(network, stem, "least");
+    const char *paddings = tf_join(network, stem, "paddings");
     int32_t cells[4][2] = {{0, 0},
                            {a->rows.pad_before, a->rows.pad_after},
                            {a->columns.pad_before, a->columns.pad_after},
@@ -271,8 +274,8 @@ static const char *pad_for_max(struct tf_network *network, const struct node *no
 static const char *write_pool(struct tf_network *network, const struct node *node)
 {
     const struct pool_attributes *a = node->attributes;
-    const char *op = a->max ? "MaxPool" : "AvgPool", *x = tensor(network, node, 0);
-    const char *name = join(network, stem_of(network, node), op);
+    const char *op = a->max ? "MaxPool" : "AvgPool", *x = tf_tensor(network, node, 0);
+    const char *name = tf_join(network, tf_stem(network, node), op);
     struct tf_nodes *nodes = network->nodes;
     if (a->max && a->rows.padding == PADDING_EXPLICIT)
         x = pad_for_max(network, node, x);
@@ -289,11 +292,11 @@ static const char *write_pool(struct tf_network *network, const struct node *nod
 
 static const char *write_global_pool(struct tf_network *network, const struct node *node)
 {
-    const char *stem = stem_of(network, node);
-    const char *axes = join(network, stem, "axes"), *name = join(network, stem, "Mean");
+    const char *stem = tf_stem(network, node);
+    const char *axes = tf_join(network, stem, "axes"), *name = tf_join(network, stem, "Mean");
     tf_const_ints(network->nodes, axes, (int32_t[]){1, 2}, 2);
     tf_begin(network->nodes, "Mean", name);
-    tf_input(network->nodes, tensor(network, node, 0));
+    tf_input(network->nodes, tf_tensor(network, node, 0));
     tf_input(network->nodes, axes);
     tf_attr_type(network->nodes, "T", TF_FLOAT);
     tf_attr_type(network->nodes, "Tidx", TF_INT32);
@@ -305,7 +308,7 @@ static const char *write_global_pool(struct tf_network *network, const struct no
 static const char *write_transpose(struct tf_network *network, const char *stem, const char *x,
                                    const int32_t order[4])
 {
-    const char *name = join(network, stem, "transpose"), *perm = join(network, name, "perm");
+    const char *name = tf_join(network, stem, "transpose"), *perm = tf_join(network, name, "perm");
     tf_const_ints(network->nodes, perm, order, 4);
     tf_begin(network->nodes, "Transpose", name);
     tf_input(network->nodes, x);
@@ -316,10 +319,10 @@ static const char *write_transpose(struct tf_network *network, const char *stem,
     return name;
 }
 
-static const char *write_reshape(struct tf_network *network, const char *stem, const char *x,
-                                 const int32_t *dims, int count)
+const char *tf_write_reshape(struct tf_network *network, const char *stem, const char *x,
+                             const int32_t *dims, int count)
 {
-    const char *name = join(network, stem, "Reshape"), *shape = join(network, name, "shape");
+    const char *name = tf_join(network, stem, "Reshape"), *shape = tf_join(network, name, "shape");
     tf_const_ints(network->nodes, shape, dims, count);
     tf_begin(network->nodes, "Reshape", name);
     tf_input(network->nodes, x);
@@ -333,20 +336,20 @@ static const char *write_reshape(struct tf_network *network, const char *stem, c
 /* In our order of channels first: the weights behind it count on it. */
 static const char *write_flatten(struct tf_network *network, const struct node *node)
 {
-    const char *stem = stem_of(network, node), *x = tensor(network, node, 0);
+    const char *stem = tf_stem(network, node), *x = tf_tensor(network, node, 0);
     const struct shape *shape = shape_of(network, node, 0);
     int64_t width = graph_value(network->graph, node->output)->shape.dim[1];
     if (shape->ndim == 4 && shape->dim[1] != width && shape->dim[1] > 1)
         x = write_transpose(network, stem, x, (int32_t[]){0, 3, 1, 2});
-    return write_reshape(network, stem, x, (int32_t[]){-1, (int32_t)width}, 2);
+    return tf_write_reshape(network, stem, x, (int32_t[]){-1, (int32_t)width}, 2);
 }
 
 static const char *write_simple(struct tf_network *network, const struct node *node, const char *op)
 {
-    const char *name = join(network, stem_of(network, node), op);
+    const char *name = tf_join(network, tf_stem(network, node), op);
     tf_begin(network->nodes, op, name);
     for (int i = 0; i < node->input_count; i++)
-        tf_input(network->nodes, tensor(network, node, i));
+        tf_input(network->nodes, tf_tensor(network, node, i));
     tf_attr_type(network->nodes, "T", TF_FLOAT);
     tf_end(network->nodes);
     return name;
@@ -373,10 +376,10 @@ static const char *write_dropout(struct tf_network *network, const struct node *
     return write_simple(network, node, "Identity");
 }
 
-static const char *write_concat_of(struct tf_network *network, const char *stem,
-                                   const char *const *parts, int count, int axis)
+const char *tf_write_concat(struct tf_network *network, const char *stem, const char *const *parts,
+                            int count, int axis)
 {
-    const char *name = join(network, stem, "concat"), *along = join(network, name, "axis");
+    const char *name = tf_join(network, stem, "concat"), *along = tf_join(network, name, "axis");
     tf_const_int(network->nodes, along, axis);
     tf_begin(network->nodes, "ConcatV2", name);
     for (int i = 0; i < count; i++)
@@ -394,9 +397,9 @@ static const char *write_concat(struct tf_network *network, const struct node *n
     const char **parts = ARENA_ARRAY(network->arena, const char *, node->input_count);
     network->failed |= !parts;
     for (int i = 0; parts && i < node->input_count; i++)
-        parts[i] = tensor(network, node, i);
+        parts[i] = tf_tensor(network, node, i);
     bool picture = shape_of(network, node, 0)->ndim == 4;
-    return parts ? write_concat_of(network, stem_of(network, node), parts, node->input_count,
+    return parts ? tf_write_concat(network, tf_stem(network, node), parts, node->input_count,
                                    picture ? 3 : 1)
                  : "";
 }
@@ -404,155 +407,14 @@ static const char *write_concat(struct tf_network *network, const struct node *n
 /* A column without a range gives 0, which DivNoNan does. */
 static const char *write_normalize(struct tf_network *network, const struct node *node)
 {
-    const char *stem = stem_of(network, node);
-    const char *centred = join(network, stem, "Sub"), *name = join(network, stem, "DivNoNan");
-    tf_node(
-        network->nodes, "Sub", centred, TF_FLOAT,
-        TF_INPUTS(tensor(network, node, NORMALIZE_X), tensor(network, node, NORMALIZE_MINIMUM)));
+    const char *stem = tf_stem(network, node);
+    const char *centred = tf_join(network, stem, "Sub"), *name = tf_join(network, stem, "DivNoNan");
+    tf_node(network->nodes, "Sub", centred, TF_FLOAT,
+            TF_INPUTS(tf_tensor(network, node, NORMALIZE_X),
+                      tf_tensor(network, node, NORMALIZE_MINIMUM)));
     tf_node(network->nodes, "DivNoNan", name, TF_FLOAT,
-            TF_INPUTS(centred, tensor(network, node, NORMALIZE_RANGE)));
+            TF_INPUTS(centred, tf_tensor(network, node, NORMALIZE_RANGE)));
     return name;
-}
-
-/* ---- embeddings: texts to buckets to rows ---- */
-
-static bool equal_buckets(const struct embedding_attributes *a)
-{
-    for (int i = 1; i < a->columns; i++)
-        if (a->buckets[i] != a->buckets[0])
-            return false;
-    return true;
-}
-
-static void write_hash(struct tf_network *network, const char *name, const char *texts,
-                       int64_t buckets)
-{
-    tf_begin(network->nodes, "StringToHashBucketFast", name);
-    tf_input(network->nodes, texts);
-    tf_attr_int(network->nodes, "num_buckets", buckets);
-    tf_end(network->nodes);
-}
-
-/* Each column has its own number of buckets: taken apart, hashed, put together. */
-static void write_hash_by_column(struct tf_network *network, const struct embedding_attributes *a,
-                                 const char *stem, const char *texts, const char *name)
-{
-    const char *apart = join(network, stem, "columns");
-    tf_begin(network->nodes, "Unpack", apart);
-    tf_input(network->nodes, texts);
-    tf_attr_type(network->nodes, "T", TF_STRING);
-    tf_attr_int(network->nodes, "num", a->columns);
-    tf_attr_int(network->nodes, "axis", 1);
-    tf_end(network->nodes);
-    for (int i = 0; i < a->columns; i++) {
-        const char *column = arena_format(network->arena, "%s:%d", apart, i);
-        const char *hashed = arena_format(network->arena, "%s/hash_%d", stem, i);
-        network->failed |= !column || !hashed;
-        if (!network->failed)
-            write_hash(network, hashed, column, a->buckets[i]);
-    }
-    tf_begin(network->nodes, "Pack", name);
-    for (int i = 0; i < a->columns; i++) {
-        const char *hashed = arena_format(network->arena, "%s/hash_%d", stem, i);
-        network->failed |= !hashed;
-        tf_input(network->nodes, hashed ? hashed : "");
-    }
-    tf_attr_type(network->nodes, "T", TF_INT64);
-    tf_attr_int(network->nodes, "N", a->columns);
-    tf_attr_int(network->nodes, "axis", 1);
-    tf_end(network->nodes);
-}
-
-/* The rows of the table, [N, columns]: a column's bucket behind the rows of the columns before. */
-static const char *write_rows(struct tf_network *network, const struct embedding_attributes *a,
-                              const char *stem, const char *texts)
-{
-    const char *bucket = join(network, stem, "bucket"), *first = join(network, stem, "first_row");
-    const char *name = join(network, stem, "row");
-    int64_t *rows = ARENA_ARRAY(network->arena, int64_t, a->columns);
-    network->failed |= !rows;
-    if (network->failed)
-        return "";
-    for (int i = 1; i < a->columns; i++)
-        rows[i] = rows[i - 1] + a->buckets[i - 1];
-    if (equal_buckets(a))
-        write_hash(network, bucket, texts, a->buckets[0]);
-    else
-        write_hash_by_column(network, a, stem, texts, bucket);
-    tf_const(network->nodes, first, &(struct tensor){DTYPE_I64, SHAPE(a->columns), rows});
-    tf_node(network->nodes, "AddV2", name, TF_INT64, TF_INPUTS(bucket, first));
-    return name;
-}
-
-/* 1 where there is a text, 0 where it is missing: [N, columns, 1]. */
-static const char *write_presence(struct tf_network *network, const char *stem, const char *texts)
-{
-    const char *empty = join(network, stem, "missing"), *present = join(network, stem, "NotEqual");
-    const char *number = join(network, stem, "Cast"), *axis = join(network, stem, "last");
-    const char *name = join(network, stem, "ExpandDims");
-    tf_const_texts(network->nodes, empty, (const char *const[]){""}, 1);
-    tf_node(network->nodes, "NotEqual", present, TF_STRING, TF_INPUTS(texts, empty));
-    tf_begin(network->nodes, "Cast", number);
-    tf_input(network->nodes, present);
-    tf_attr_type(network->nodes, "SrcT", TF_BOOL);
-    tf_attr_type(network->nodes, "DstT", TF_FLOAT);
-    tf_end(network->nodes);
-    tf_const_int(network->nodes, axis, -1);
-    tf_begin(network->nodes, "ExpandDims", name);
-    tf_input(network->nodes, number);
-    tf_input(network->nodes, axis);
-    tf_attr_type(network->nodes, "T", TF_FLOAT);
-    tf_attr_type(network->nodes, "Tdim", TF_INT32);
-    tf_end(network->nodes);
-    return name;
-}
-
-static const char *write_gather(struct tf_network *network, const char *stem, const char *table,
-                                const char *rows)
-{
-    const char *axis = join(network, stem, "axis"), *name = join(network, stem, "GatherV2");
-    tf_const_int(network->nodes, axis, 0);
-    tf_begin(network->nodes, "GatherV2", name);
-    tf_input(network->nodes, table);
-    tf_input(network->nodes, rows);
-    tf_input(network->nodes, axis);
-    tf_attr_type(network->nodes, "Tparams", TF_FLOAT);
-    tf_attr_type(network->nodes, "Tindices", TF_INT64);
-    tf_attr_type(network->nodes, "Taxis", TF_INT32);
-    tf_end(network->nodes);
-    return name;
-}
-
-static const char *write_sum(struct tf_network *network, const struct node *node, const char *rows)
-{
-    const char *stem = stem_of(network, node);
-    const char *axis = join(network, stem, "columns_axis"), *name = join(network, stem, "Sum");
-    tf_const_int(network->nodes, axis, 1);
-    tf_begin(network->nodes, "Sum", name);
-    tf_input(network->nodes, rows);
-    tf_input(network->nodes, axis);
-    tf_attr_type(network->nodes, "T", TF_FLOAT);
-    tf_attr_type(network->nodes, "Tidx", TF_INT32);
-    tf_end(network->nodes);
-    return write_bias(network, node, name, EMBEDDING_EXTRA);
-}
-
-static const char *write_embedding(struct tf_network *network, const struct node *node)
-{
-    const struct embedding_attributes *a = node->attributes;
-    const char *stem = stem_of(network, node), *texts = tensor(network, node, EMBEDDING_X);
-    const char *rows = write_rows(network, a, stem, texts);
-    const char *found = write_gather(network, stem, tensor(network, node, EMBEDDING_TABLE), rows);
-    const char *name = join(network, stem, "Mul");
-    tf_node(network->nodes, "Mul", name, TF_FLOAT,
-            TF_INPUTS(found, write_presence(network, stem, texts)));
-    if (a->sum)
-        return write_sum(network, node, name);
-    name = write_reshape(network, stem, name, (int32_t[]){-1, a->columns * a->dim}, 2);
-    if (node->input_count <= EMBEDDING_EXTRA)
-        return name;
-    return write_concat_of(network, stem, TF_INPUTS(name, tensor(network, node, EMBEDDING_EXTRA)),
-                           2, 1);
 }
 
 /* ---- the whole ---- */
@@ -568,7 +430,7 @@ static const struct {
     {"conv2d", write_conv2d},
     {"dense", write_dense},
     {"dropout", write_dropout},
-    {"embedding", write_embedding},
+    {"embedding", tf_write_embedding},
     {"flatten", write_flatten},
     {"global_avg_pool", write_global_pool},
     {"max_pool", write_pool},
@@ -614,7 +476,7 @@ static void turn_inputs(struct tf_network *network)
         const struct value *value = graph_value(network->graph, input);
         if (network->needed[input] && value->shape.ndim == 4 && !value->channels_last)
             network->tensors[input] =
-                write_transpose(network, join(network, "inputs", value->name),
+                write_transpose(network, tf_join(network, "inputs", value->name),
                                 network->tensors[input], (int32_t[]){0, 2, 3, 1});
     }
 }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "tensor/tensor.h"
+#include "wire/proto.h"
 
 struct arena;
 struct error;
@@ -83,8 +84,9 @@ const char *tf_def_function_name(const struct tf_def_node *node, const char *nam
 /* A constant; fails for types that are none of ours. Numbers and texts are in `arena`. */
 int tf_def_tensor(const struct tf_def_node *node, const char *name, struct arena *arena,
                   struct tensor *out, struct error *err);
+/* False: of unknown or too high rank. */
+bool tf_read_shape(struct proto_reader reader, struct shape *out);
 /* The message of an attribute's value, of the given kind. */
-struct proto_reader;
 bool tf_def_message(const struct tf_def_node *node, const char *name, uint32_t kind,
                     struct proto_reader *out);
 bool tf_def_shape(const struct tf_def_node *node, const char *name, struct shape *out);

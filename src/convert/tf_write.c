@@ -22,28 +22,6 @@ enum { TENSOR_DTYPE = 1, TENSOR_SHAPE, TENSOR_CONTENT = 4, TENSOR_TEXTS = 8 };
 enum { SHAPE_DIM = 2, DIM_SIZE = 1 };
 enum { FUNCTION_NAME = 1 };
 
-/* ---- types ---- */
-
-int tf_type_of(enum dtype dtype)
-{
-    static const int types[] = {[DTYPE_F32] = TF_FLOAT,
-                                [DTYPE_U8] = TF_UINT8,
-                                [DTYPE_I32] = TF_INT32,
-                                [DTYPE_I64] = TF_INT64,
-                                [DTYPE_STRING] = TF_STRING};
-    return types[dtype];
-}
-
-bool tf_type_to_dtype(int type, enum dtype *out)
-{
-    for (int dtype = DTYPE_F32; dtype <= DTYPE_STRING; dtype++)
-        if (tf_type_of((enum dtype)dtype) == type) {
-            *out = (enum dtype)dtype;
-            return true;
-        }
-    return false;
-}
-
 /* ---- messages ---- */
 
 void tf_put_shape(struct strbuf *out, uint32_t field, const struct shape *shape)

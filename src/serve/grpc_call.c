@@ -217,6 +217,8 @@ static void start_stream(struct door_call *call)
         {.op = GRPC_OP_SEND_INITIAL_METADATA},
         {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &call->payload}};
     call->greeted = true;
+    call->next = call->thread->streams;
+    call->thread->streams = call;
     start(call, ops, 2, EVENT_RECEIVED);
 }
 
@@ -287,7 +289,7 @@ static void received(struct door_call *call)
         return;
     if (take_message(call))
         call->method->handle(call);
-    else if (!call->method->tick) /* whoever only listens may have said all */
+    else /* the client has said all */
         door_answer(call, SERVE_OK, "");
 }
 
@@ -311,13 +313,13 @@ static void wrote(struct door_call *call, bool success)
         return;
     if (!success)
         door_answer(call, SERVE_CANCELLED, "the client left");
-    else if (!call->method->tick)
+    else if (!call->method->tick) /* whoever is told of changes asks only once */
         receive_next(call);
 }
 
-static void forget_watcher(struct door_call *call)
+static void forget_stream(struct door_call *call)
 {
-    struct door_call **at = &call->thread->watchers;
+    struct door_call **at = &call->thread->streams;
     while (*at && *at != call)
         at = &(*at)->next;
     if (*at)
@@ -327,14 +329,13 @@ static void forget_watcher(struct door_call *call)
 void call_tick(struct door_thread *thread)
 {
     struct door_call *next;
-    for (struct door_call *call = thread->watchers; call; call = next) {
+    bool ending = atomic_load(&thread->door->ending);
+    for (struct door_call *call = thread->streams; call; call = next) {
         next = call->next;
-        if (atomic_load(&thread->door->ending)) {
-            forget_watcher(call);
+        if (ending)
             door_answer(call, SERVE_UNAVAILABLE, "the server is ending");
-        } else if (!call->writing) {
+        else if (call->method->tick && !call->writing)
             call->method->tick(call);
-        }
     }
 }
 
@@ -391,6 +392,8 @@ void door_answer(struct door_call *call, enum serve_status status, const char *m
         message = "no memory for the reply";
     }
     atomic_store(&call->answered, true);
+    if (call->greeted)
+        forget_stream(call);
     tell(call, status);
     send_answer(call, status, message);
     drop_part(call);
@@ -405,11 +408,8 @@ void door_refuse(struct door_call *call, const struct error *err)
 
 static void closed(struct door_call *call)
 {
-    if (call->method && call->method->tick) {
-        forget_watcher(call);
-        if (!atomic_load(&call->answered))
-            door_answer(call, SERVE_CANCELLED, "the client left");
-    }
+    if (call->greeted && !atomic_load(&call->answered))
+        door_answer(call, SERVE_CANCELLED, "the client left");
     for (int i = 0; call->cancelled && i < call->question_count; i++)
         atomic_store(&call->questions[i].inference.cancelled, true);
 }

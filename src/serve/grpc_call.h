@@ -9,7 +9,7 @@
 bool call_request(struct door_thread *thread, int method);
 /* What one batch's end means. */
 void call_event(struct door_tag *tag, bool success);
-/* Lets the thread's watchers look again. */
+/* Lets the thread's open streams look again, or ends them with the server. */
 void call_tick(struct door_thread *thread);
 void call_destroy(struct door_call *call); /* one that no queue knows any more; accepts NULL */
 

@@ -24,7 +24,7 @@ static const double tick_seconds = 0.25;
 
 static gpr_timespec next_tick(const struct door_thread *thread)
 {
-    return grpc_library_moment(thread->door->grpc, thread->watchers ? tick_seconds : 0);
+    return grpc_library_moment(thread->door->grpc, thread->streams ? tick_seconds : 0);
 }
 
 static void note_shutdown(struct grpc_door *door)
@@ -49,7 +49,7 @@ static void *turn(void *context)
             note_shutdown(door);
         else if (event.type == GRPC_OP_COMPLETE)
             call_event(event.tag, event.success);
-        if (thread->watchers && clock_seconds() - ticked >= tick_seconds) {
+        if (thread->streams && clock_seconds() - ticked >= tick_seconds) {
             call_tick(thread);
             ticked = clock_seconds();
         }

@@ -73,14 +73,12 @@ void health_watch_handle(struct door_call *call)
         door_refuse(call, &err);
         return;
     }
-    call->next = call->thread->watchers;
-    call->thread->watchers = call;
     tell(call, is_service(service) ? status_now(call) : SERVICE_UNKNOWN);
 }
 
 void health_watch_tick(struct door_call *call)
 {
     int now = status_now(call);
-    if (call->told != SERVICE_UNKNOWN && call->told != now)
+    if (call->told != NOT_TOLD && call->told != SERVICE_UNKNOWN && call->told != now)
         tell(call, now);
 }

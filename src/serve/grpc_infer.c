@@ -39,7 +39,8 @@ static int take_inputs(struct door_call *call, struct infer *infer, struct error
         return -1;
     inference->signature = infer->signature;
     inference->inputs = inputs;
-    inference->rows = inputs[0].shape.ndim > 0 ? inputs[0].shape.dim[0] : 0;
+    if (infer->signature->input_count > 0 && inputs[0].shape.ndim > 0)
+        inference->rows = inputs[0].shape.dim[0];
     return 0;
 }
 

@@ -34,9 +34,9 @@ struct door_thread {
     grpc_completion_queue *queue;
     pthread_t thread;
     bool running;
-    struct door_call *watchers; /* of health; this thread's alone */
-    pthread_mutex_t lock;       /* guards `spare`; held for a few instructions */
-    struct door_call *spare;    /* calls that ended, for reuse */
+    struct door_call *streams; /* that are open; this thread's alone */
+    pthread_mutex_t lock;      /* guards `spare`; held for a few instructions */
+    struct door_call *spare;   /* calls that ended, for reuse */
 };
 
 struct grpc_door {
@@ -102,7 +102,7 @@ struct door_call {
     bool greeted; /* the initial metadata left */
     int told;     /* health: the last status that was sent */
     bool writing;
-    struct door_call *next; /* watchers, or spare calls */
+    struct door_call *next; /* open streams, or spare calls */
 };
 
 struct door_method {
@@ -113,7 +113,7 @@ struct door_method {
     enum serve_api api;
     /* Answers at once or later by door_answer, or, of a stream, each message by door_write. */
     void (*handle)(struct door_call *call);
-    /* Of a stream: NULL, or called about every quarter of a second. */
+    /* Of a stream: NULL, or called about every quarter of a second; it may write. */
     void (*tick)(struct door_call *call);
     /* NULL, or writes the reply when all questions have their answers. */
     enum serve_status (*finish)(struct door_call *call, struct error *err);

@@ -23,7 +23,8 @@ static int take_inputs(struct door_call *call, struct predict *predict, struct e
         return -1;
     inference->signature = predict->signature;
     inference->inputs = inputs;
-    inference->rows = inputs[0].shape.ndim > 0 ? inputs[0].shape.dim[0] : 0;
+    if (predict->signature->input_count > 0 && inputs[0].shape.ndim > 0)
+        inference->rows = inputs[0].shape.dim[0];
     return 0;
 }
 
