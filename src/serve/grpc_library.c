@@ -21,11 +21,11 @@ static const struct {
 #undef GRPC_ROW
 };
 
-/* What gRPC has to say goes where our own lines go. */
+/* What gRPC has to say goes where our own lines go, for who wants to know it all: most of its errors
+ * are what some client did wrong, and no client shall fill the log. */
 static void log_message(gpr_log_func_args *args)
 {
-    enum log_level level = args->severity == GPR_LOG_SEVERITY_ERROR ? LOG_WARNING : LOG_DEBUG;
-    log_line(level, "gRPC: %s", args->message);
+    log_line(LOG_DEBUG, "gRPC: %s", args->message);
 }
 
 /* The soname stands for the layout of the structures in the headers that this was built with. */
