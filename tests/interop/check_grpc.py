@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Other people's gRPC clients ask our gRPC door: TensorFlow Serving's API as the original Wide & Deep
 and ResNet clients use it, Triton's client, health and reflection of grpcio. Behind the door stands a
-fake core (tests/serve/grpc_server.c), whose answers are known.
+fake core (tests/serve/grpc_server.c), whose answers are known; in the end networks that we trained,
+whose answers are compared with TensorFlow's to the same export.
 
 usage: check_grpc.py [LOCKSTEP] [DATA]    with a Python that has TensorFlow"""
 import os
@@ -30,7 +31,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc  # noqa:
 from tensorflow_serving.apis import (classification_pb2, get_model_metadata_pb2,  # noqa: E402
                                      get_model_status_pb2, inference_pb2, model_management_pb2,
                                      model_service_pb2_grpc, predict_pb2,
-                                     prediction_service_pb2_grpc)
+                                     prediction_service_pb2_grpc, regression_pb2)
 
 LOCKSTEP = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build/release/lockstep")
 SERVER = "build/release/tests/serve/grpc_server"
@@ -319,42 +320,111 @@ def check_ending():
         channel.close()
 
 
-def check_network():
-    """A network that we trained and serve answers as TensorFlow does with the same export."""
-    with tempfile.TemporaryDirectory() as work:
-        subprocess.run([LOCKSTEP, "train", "mnist_custom", "--data", "digits", "--examples", "640",
-                        "--steps", "10", "--eval-every", "0", "--output-dir", work + "/out",
-                        "--export-dir", work + "/export"], check=True, stdout=subprocess.DEVNULL)
-        model = tf.saved_model.load(work + "/export/1")
-        signature = model.signatures["serving_default"]
-        name = list(signature.structured_input_signature[1])[0]
-        shape = [5] + signature.structured_input_signature[1][name].shape.as_list()[1:]
-        x = np.random.default_rng(1).random(shape, np.float32)
-        expected = signature(**{name: tf.constant(x)})
-        server = subprocess.Popen([LOCKSTEP, "serve", "--model", "net=" + work + "/export", "--host",
-                                   "127.0.0.1", "--port", "auto", "--rest-port", "0"],
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        address = ""
-        for line in server.stdout:
+class Served:
+    """A network that we train for some steps, export and serve as "net"."""
+
+    def __init__(self, model, *words):
+        self.words = (model, *words)
+
+    def __enter__(self):
+        self.work = tempfile.TemporaryDirectory()
+        place = self.work.name
+        subprocess.run([LOCKSTEP, "train", *self.words, "--eval-every", "0", "--output-dir",
+                        place + "/out", "--export-dir", place + "/export"], check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.loaded = tf.saved_model.load(place + "/export/1")
+        self.process = subprocess.Popen(
+            [LOCKSTEP, "serve", "--model", "net=" + place + "/export", "--host", "127.0.0.1",
+             "--port", "auto", "--rest-port", "0"], stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True)
+        for line in self.process.stdout:
             found = re.search(r"gRPC ModelServer at (\S+)", line)
-            address = found.group(1) if found else address
+            if found:
+                self.channel = grpc.insecure_channel(found.group(1))
             if line.startswith("Ready"):
                 break
-        with grpc.insecure_channel(address) as channel:
-            stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
-            request = predict_pb2.PredictRequest()
-            request.model_spec.name = "net"
-            request.inputs[name].CopyFrom(tf.make_tensor_proto(x))
-            reply = stub.Predict(request, 10)
-            for key, tensor in expected.items():
-                if tensor.dtype != tf.float32:
-                    continue
-                given, wanted = tf.make_ndarray(reply.outputs[key]), tensor.numpy()
-                check("a served network: " + key, given.shape == wanted.shape and
-                      np.abs(given - wanted).max() <= 1e-5 * np.abs(wanted).max(),
-                      np.abs(given - wanted).max())
-        server.terminate()
-        check("serve ends well", server.wait(60) == 0, server.returncode)
+        self.stub = prediction_service_pb2_grpc.PredictionServiceStub(self.channel)
+        return self
+
+    def __exit__(self, *_):
+        self.channel.close()
+        self.process.terminate()
+        check("serve ends well", self.process.wait(60) == 0, self.process.returncode)
+        self.work.cleanup()
+
+    def predict(self, signature, inputs):
+        """Our answers, after comparing them with TensorFlow's to the same export."""
+        request = predict_pb2.PredictRequest()
+        request.model_spec.name = "net"
+        request.model_spec.signature_name = signature
+        for key, value in inputs.items():
+            request.inputs[key].CopyFrom(tf.make_tensor_proto(value))
+        reply = self.stub.Predict(request, 10)
+        given = {key: tf.make_ndarray(value) for key, value in reply.outputs.items()}
+        expected = self.loaded.signatures[signature](
+            **{key: tf.constant(value) for key, value in inputs.items()})
+        for key, tensor in expected.items():
+            wanted = tensor.numpy()
+            same = given[key].shape == wanted.shape and (
+                np.abs(given[key] - wanted).max() <= 1e-5 * np.abs(wanted).max()
+                if tensor.dtype == tf.float32 else (given[key] == wanted).all())
+            check("%s: %s as TensorFlow has it" % (self.words[0], key), same, (given[key], wanted))
+        return given
+
+
+def check_digits():
+    with Served("mnist_custom", "--data", "digits", "--examples", "640", "--steps", "10") as served:
+        inputs = served.loaded.signatures["serving_default"].structured_input_signature[1]
+        name, spec = list(inputs.items())[0]
+        served.predict("serving_default", {name: np.random.default_rng(1).random(
+            [5] + spec.shape.as_list()[1:], np.float32)})
+
+
+def check_clicks():
+    """Wide & Deep: Predict, Classify, Regress and MultiInference are of one mind."""
+    random = np.random.default_rng(2)
+    with tempfile.TemporaryDirectory() as work:
+        for name in ("train.csv", "eval.csv"):
+            with open(os.path.join(work, name), "w") as out:
+                for row in random.random((256, 13)):
+                    out.write(",".join(["%d" % (row[0] > 0.5)] + ["%.4f" % x for x in row] +
+                                       ["%x" % int(97 * row[i % 13]) for i in range(26)]) + "\n")
+        with Served("wide_deep", "--data", "criteo:" + work, "--batch-size", "64", "--steps",
+                    "4") as served:
+            rows = 3
+            columns = {"I%d" % i: random.random(rows).astype(np.float32) for i in range(1, 14)}
+            columns.update({"C%d" % i: np.array([b"a", b"", b"2f"], object) for i in range(1, 27)})
+            given = served.predict("predict", columns)
+            check_examples(served.stub, columns, given["probabilities"])
+
+
+def check_examples(stub, columns, expected):
+    request = inference_pb2.MultiInferenceRequest()
+    for row in range(len(expected)):
+        example = request.input.example_list.examples.add()
+        for key, values in columns.items():
+            feature = example.features.feature[key]
+            if key[0] == "I":
+                feature.float_list.value.append(values[row])
+            else:
+                feature.bytes_list.value.append(values[row])
+    classify = classification_pb2.ClassificationRequest(input=request.input)
+    classify.model_spec.name = "net"
+    reply = stub.Classify(classify, 10)
+    scores = [[c.score for c in row.classes] for row in reply.result.classifications]
+    check("Classify", np.allclose(scores, expected, atol=1e-6), (scores, expected))
+    regress = regression_pb2.RegressionRequest(input=request.input)
+    regress.model_spec.name = "net"
+    regress.model_spec.signature_name = "regression"
+    values = [r.value for r in stub.Regress(regress, 10).result.regressions]
+    check("Regress", np.allclose(values, expected[:, 1], atol=1e-6), (values, expected))
+    for signature, method in (("classification", "classify"), ("regression", "regress")):
+        request.tasks.add(model_spec={"name": "net", "signature_name": signature},
+                          method_name="tensorflow/serving/" + method)
+    results = stub.MultiInference(request, 10).results
+    check("MultiInference", len(results) == 2 and np.allclose(
+        [r.value for r in results[1].regression_result.regressions], expected[:, 1], atol=1e-6) and
+        len(results[0].classification_result.classifications) == len(expected), results)
 
 
 def check_token():
@@ -386,7 +456,8 @@ def main():
     check_limits()
     check_token()
     check_ending()
-    check_network()
+    check_digits()
+    check_clicks()
     print("%d passed, %d failed" % (passed, failed))
     return failed > 0
 
