@@ -196,13 +196,17 @@ def check_models(channel, stub):
     check("a new configuration", reply.status.error_code == 0 and reply.metric[0].name == "m", reply)
 
 
-def check_health(channel):
+def check_health(server, channel):
     stub = health_pb2_grpc.HealthStub(channel)
     check("health", stub.Check(health_pb2.HealthCheckRequest(), timeout=10).status == 1)
     service = health_pb2.HealthCheckRequest(service="tensorflow.serving.PredictionService")
     check("health of a service", stub.Check(service, timeout=10).status == 1)
     watch = stub.Watch(service, timeout=10)
     check("health, watched", next(watch).status == 1)
+    for byte, status in (("n", 2), ("y", 1)):
+        server.process.stdin.write(byte)
+        server.process.stdin.flush()
+        check("health, watched, changes", next(watch).status == status)
     watch.cancel()
 
 
@@ -448,7 +452,7 @@ def main():
         check_errors(stub)
         check_types(stub)
         check_models(channel, stub)
-        check_health(channel)
+        check_health(server, channel)
         check_reflection(channel)
         check_triton(server.address)
         check_many(server.address)

@@ -1,5 +1,5 @@
 /* A gRPC door with a fake core behind it, for clients in other languages: prints its port, serves
- * until its standard input ends. Arguments: delay=SECONDS, token=TEXT, limit=N, threads=N, message=BYTES,
+ * until its standard input ends; an n there makes it not ready, a y ready again. Arguments: delay=SECONDS, token=TEXT, limit=N, threads=N, message=BYTES,
  * certificate=FILE, key=FILE, client-ca=FILE. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,7 +74,8 @@ int main(int argc, char **argv)
     printf("%d\n", grpc_door_port(door));
     fflush(stdout);
     while (read(0, &byte, 1) > 0)
-        ;
+        if (byte == 'n' || byte == 'y')
+            fake_core_set_ready(core, byte == 'y');
     grpc_door_drain(door, 5);
     grpc_door_stop(door);
     fake_core_destroy(core);
