@@ -48,8 +48,14 @@ $(BUILD)/%.o: %.c | lists
 	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 $(BUILD)/tests/%.o: CPPFLAGS += -Itests
-# The live page is part of the program.
-$(BUILD)/src/watch/page.o: $(wildcard web/*)
+# The live page is part of the program, and so are the descriptors of the services it has.
+$(BUILD)/src/watch/page.o $(BUILD)/src/serve/rest_page.o: $(wildcard web/*)
+PROTOS   := $(shell find proto -name '*.proto')
+$(BUILD)/services.pb: $(PROTOS)
+	@mkdir -p $(@D)
+	protoc -Iproto --descriptor_set_out=$@ $^
+$(BUILD)/src/serve/services.o: $(BUILD)/services.pb
+$(BUILD)/src/serve/services.o: CPPFLAGS += -DSERVICES_FILE='"$(BUILD)/services.pb"'
 
 # One line per file of a kind; replaced only when the set of files changes.
 # $(call list,NAME,MACRO,files)
@@ -68,9 +74,10 @@ $(eval $(call list,commands,COMMAND,$(patsubst src/cli/cmd_%,%,$(wildcard src/cl
 
 # Reaching an accuracy takes minutes under a sanitizer and shows nothing that shorter runs do not.
 SCRIPTS  := $(filter-out $(if $(SAN),tests/cli/test_mnist_% tests/ranks/test_ranks_bits%),\
-              $(wildcard tests/cli/test_*.sh tests/ranks/test_*.sh))
+              $(wildcard tests/cli/test_*.sh tests/ranks/test_*.sh tests/serve/test_*.sh))
 CRASH_PARTS := $(BUILD)/tests/crash/tiny.so $(BUILD)/tests/crash/faults.so
-check: $(BUILD)/$(NAME) $(TESTS) $(CRASH_PARTS) $(BUILD)/tests/ranks/deep.so
+check: $(BUILD)/$(NAME) $(TESTS) $(CRASH_PARTS) $(BUILD)/tests/ranks/deep.so \
+       $(BUILD)/tests/serve/grpc_server
 	@tools/check-layers src
 	@LOCKSTEP=$(BUILD)/$(NAME) tools/run-tests $(TESTS) $(SCRIPTS)
 
@@ -78,7 +85,8 @@ check: $(BUILD)/$(NAME) $(TESTS) $(CRASH_PARTS) $(BUILD)/tests/ranks/deep.so
 THREAD_TESTS := $(addprefix $(BUILD)/tests/unit/,data/test_loader data/test_pictures data/test_shards \
                 data/test_storage_s3 net/test_server store/test_saver watch/test_spool \
                 watch/test_outbox watch/test_mlflow watch/test_kubeflow watch/test_record watch/test_ranks \
-                launch/test_agent launch/test_vault)
+                launch/test_agent launch/test_vault \
+                serve/test_batcher serve/test_repository serve/test_rest_door)
 check-threads: $(THREAD_TESTS)
 	@tools/run-tests $(THREAD_TESTS)
 .PHONY: check-threads
@@ -141,15 +149,19 @@ FUZZ_SECONDS ?= 10
 FUZZ_FLAGS := -std=c17 -O1 -g -MMD -MP -fsanitize=fuzzer-no-link,address,undefined \
             -fno-sanitize-recover=all -Wall -Wno-unknown-pragmas $(if $(DEV),-Werror)
 FUZZ_OBJECTS := $(patsubst %.c,build/fuzz/%.o,$(filter src/base/% src/tensor/% src/wire/% src/net/% src/data/% \
+            src/serve/config.c src/serve/json_scan.c src/serve/base64.c src/serve/rest_predict.c src/serve/rest_write.c \
+            src/serve/rest_examples.c src/serve/rest_v2.c src/serve/rest_path.c src/serve/examples.c \
             src/store/safetensors.c src/store/bundle% src/store/attempts.c src/store/manifest.c src/store/state.c \
-            src/watch/reply.c src/predict/% src/launch/message.c src/launch/words.c src/launch/cluster.c,$(SOURCES)))
+            src/watch/reply.c src/predict/% src/graph/% src/exec/% src/ops/% src/models/% src/convert/% \
+            src/serve/%_message.c src/serve/model_spec.c src/serve/value_list.c \
+            src/launch/message.c src/launch/words.c src/launch/cluster.c,$(SOURCES)))
 FUZZERS  := $(patsubst fuzz/%.c,build/fuzz/%,$(wildcard fuzz/fuzz_*.c))
 
 build/fuzz/%.o: %.c | lists
 	@mkdir -p $(@D)
 	clang $(CPPFLAGS) $(FUZZ_FLAGS) -c -o $@ $<
 build/fuzz/fuzz_%: build/fuzz/fuzz/fuzz_%.o $(FUZZ_OBJECTS)
-	clang -fsanitize=fuzzer,address,undefined -o $@ $^ -ljansson -ljpeg -lpng16 -levent_extra -levent_core -levent_pthreads -lz -lm -lpthread
+	clang -fsanitize=fuzzer,address,undefined -Wl,--as-needed -o $@ $^ -ldnnl -ljansson -ljpeg -lpng16 -levent_extra -levent_core -levent_pthreads -lz -lm -lpthread
 fuzz: $(FUZZERS)
 	@tools/fuzz $(FUZZ_SECONDS) $(FUZZERS)
 .PHONY: fuzz

@@ -189,8 +189,8 @@ double json_as_number(const struct json *json, double missing)
 
 const char *json_as_text(const struct json *json, const char *missing)
 {
-    const char *text = json_string_value(inner(json));
-    return text ? text : missing;
+    const json_t *value = inner(json);
+    return json_is_string(value) ? json_string_value(value) : missing;
 }
 
 const struct json *json_next(const struct json *object, void **state, const char **key)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/cgroup.h"
 #include "base/error.h"
@@ -124,6 +125,15 @@ void slab_release(struct slab *slab)
         atomic_fetch_sub(&slab_total, slab->bytes);
     }
     *slab = (struct slab){0};
+}
+
+void slab_discard(void *memory, size_t bytes)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t first = ((uintptr_t)memory + page - 1) / page * page;
+    uintptr_t end = ((uintptr_t)memory + bytes) / page * page;
+    if (end > first)
+        madvise((void *)first, end - first, MADV_DONTNEED);
 }
 
 /* "VmHWM:     1234 kB" in a file of such lines; `missing` when there is no such line. */

@@ -27,6 +27,9 @@ struct slab {
 /* Refuses, with the bytes needed and available, what this machine or its cgroup cannot hold. */
 int slab_create(size_t bytes, const char *what, struct slab *out, struct error *err);
 void slab_release(struct slab *slab); /* accepts an empty one */
+/* The physical memory of the whole pages inside [memory, memory + bytes) of a slab; they read as
+ * zeros from now on. */
+void slab_discard(void *memory, size_t bytes);
 
 size_t memory_rss_bytes(void); /* in physical memory now */
 size_t memory_peak_rss_bytes(void);

@@ -269,9 +269,8 @@ static void print_end(struct job *job)
     else if (verdict == ATTEMPT_MISSED)
         fprintf(job->out, "The target was not met; checkpoints are in %s\n",
                 job->settings->training.saving.directory);
-    else
-        fprintf(job->out, "The pipeline ends after the gate: this version neither exports nor "
-                          "serves models\n");
+    else if (!*job->training.exported)
+        fprintf(job->out, "Nothing was exported; --export-dir=DIR names a place for it\n");
     results_print_places(&job->training, job->out);
 }
 
@@ -308,7 +307,8 @@ static int finish(struct job *job, struct error *err)
     bool passed = verdict == ATTEMPT_MET || verdict == ATTEMPT_DONE;
     if (!passed)
         job->training.weights_path[0] = '\0';
-    if (results_save_weights(&job->training, err) < 0)
+    if (results_save_weights(&job->training, err) < 0 ||
+        (passed && results_export(&job->training, err) < 0))
         return -1;
     print_end(job);
     session_warn_of_bad(&job->training.train);

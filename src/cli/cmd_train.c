@@ -81,10 +81,18 @@ static int print_results(const struct training *training, const struct gate *gat
     return 0;
 }
 
-static int finish(const struct training *training, struct error *err)
+/* Only what is finished and passed the gate is for others. */
+static int export_passed(struct training *training, const struct gate *gate, struct error *err)
+{
+    bool passed = gate_passes(gate_judge(gate, &training->report));
+    return passed && !training_interrupted(training) ? results_export(training, err) : 0;
+}
+
+static int finish(struct training *training, struct error *err)
 {
     struct gate gate = gate_from(training->options, training->settings->target_accuracy);
-    if (results_save_weights(training, err) < 0 || print_results(training, &gate, err) < 0 ||
+    if (results_save_weights(training, err) < 0 || export_passed(training, &gate, err) < 0 ||
+        print_results(training, &gate, err) < 0 ||
         (training->settings->common.json && write_json(training, &gate, err) < 0))
         return -1;
     if (training_interrupted(training))
@@ -93,7 +101,7 @@ static int finish(const struct training *training, struct error *err)
 }
 
 /* Where only the last checkpoint could not be saved, everything else is there to be kept. */
-static int end_after_failure(const struct training *training, struct error *err)
+static int end_after_failure(struct training *training, struct error *err)
 {
     struct error ignored = {0};
     if (!training->report.steps || training->step < training->goal || err->code == ERROR_NUMERIC)

@@ -61,7 +61,7 @@ static const struct foreign_variable variables[] = {
     {"NCCL_SOCKET_IFNAME NCCL_MIN_NRINGS NCCL_DEBUG", "all",
      "no effect: this program computes on CPUs", true},
     {"FS_ID GROUP_ID GROUP_NAME NFS_PATH NFS_SERVER PVC_NAME PVC_PATH USER_ID USER_NAME REPLICAS "
-     "TF_SERVING_PORT IMAGE_SUFFIX IMAGE_VERSION MODEL_DIR MODEL_NAME MODEL_SCRIPT REGISTRY "
+     "TF_SERVING_PORT IMAGE_SUFFIX IMAGE_VERSION MODEL_DIR MODEL_SCRIPT REGISTRY "
      "WORKERS",
      "all", "not read: a parameter of Kubernetes manifests, which this version does not make",
      false},

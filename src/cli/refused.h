@@ -92,8 +92,6 @@
             .help = "write --schedule polynomial:2 or --schedule piecewise:30=0.1,60=0.01"),       \
         OPTION_REFUSED("fine-tune", .accepts = "false 0",                                          \
                        .help = "training starts from new weights, and changes all of them"),       \
-        OPTION_REFUSED("export-dir", .value = "DIR",                                               \
-                       .help = "this version exports no models; --output-dir gets the weights"),   \
         OPTION_REFUSED("print-training-accuracy", .accepts = "true 1",                             \
                        .help = "the accuracy on training data is always shown")
 

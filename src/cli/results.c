@@ -8,15 +8,36 @@
 #include "cli/training.h"
 #include "store/weights.h"
 
+static int check_finite(const struct training *training, struct error *err)
+{
+    if (updater_weights_finite(training->updater))
+        return 0;
+    return error_set(err, ERROR_NUMERIC,
+                     "the weights are not finite after step %" PRId64 " and were not saved; a "
+                     "lower --lr may help",
+                     training->step);
+}
+
+int results_export(struct training *training, struct error *err)
+{
+    struct export_result result;
+    const struct exporting_settings *settings = &training->settings->exporting;
+    if (!settings->directory)
+        return 0;
+    if (check_finite(training, err) < 0 ||
+        exporting_write(settings, &training->session, training->train.spec, training->params,
+                        &result, err) < 0)
+        return -1;
+    snprintf(training->exported, sizeof training->exported, "%s", result.path);
+    return 0;
+}
+
 int results_save_weights(const struct training *training, struct error *err)
 {
     if (!*training->weights_path)
         return 0;
-    if (!updater_weights_finite(training->updater))
-        return error_set(err, ERROR_NUMERIC,
-                         "the weights are not finite after step %" PRId64 " and were not saved; a "
-                         "lower --lr may help",
-                         training->step);
+    if (check_finite(training, err) < 0)
+        return -1;
     return weights_save(training->weights_path, training->session.model->name, training->params,
                         err);
 }
@@ -58,6 +79,8 @@ void results_print_places(const struct training *training, FILE *out)
         fprintf(out, "Weights: %s\n", training->weights_path);
     if (*training->checkpoint)
         fprintf(out, "Checkpoint: %s\n", training->checkpoint);
+    if (*training->exported)
+        fprintf(out, "Model exported to %s\n", training->exported);
 }
 
 void results_describe(const struct training *training, struct json *out)
@@ -76,7 +99,7 @@ void results_describe(const struct training *training, struct json *out)
     json_set_integer(out, "goal", training->goal);
     json_set_text(out, "checkpoint", *training->checkpoint ? training->checkpoint : NULL);
     timeline_describe(training->timeline, out);
-    json_set_number(out, "export", NAN); /* null until there is one */
+    json_set_text(out, "export", *training->exported ? training->exported : NULL);
     if (*training->weights_path)
         json_set_text(out, "weights", training->weights_path);
 }

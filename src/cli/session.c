@@ -107,7 +107,7 @@ int session_open(struct session *session, struct options *options, enum session_
     if (!session->arena)
         return error_set(err, ERROR_MEMORY, "no memory to start with");
     if (output_json_prepare(settings->json, err) < 0 ||
-        model_open(own_model_name(settings->model), &session->model, err) < 0)
+        (!session->model && model_open(own_model_name(settings->model), &session->model, err) < 0))
         return -1;
     if (apply_recipe(session, options, part, err) < 0)
         return -1;

@@ -108,8 +108,8 @@ struct session_data {
 };
 
 struct session {
-    struct arena *arena; /* of what is made on the way */
-    const struct model *model;
+    struct arena *arena;       /* of what is made on the way */
+    const struct model *model; /* the caller may bring one, before session_open */
     struct model_args args;
     struct graph *graph;
     const char *recipe;       /* as far as it was applied; "" when there is none */

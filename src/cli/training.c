@@ -219,6 +219,7 @@ static int meet(struct training *training, struct training_settings *settings, s
     if (training->ranks.rank == 0)
         return 0;
     settings->common.json = settings->output_dir = NULL;
+    settings->exporting = (struct exporting_settings){0};
     settings->display_every = 0;
     training->nowhere = fopen("/dev/null", "w");
     return training->nowhere ? 0 : error_set(err, ERROR_IO, "/dev/null: %s", strerror(errno));
@@ -236,8 +237,8 @@ static int prepare(struct training *training, struct options *parsed,
                             &training->rule, err) < 0 ||
         session_build(session, parsed, &settings->common, err) < 0 ||
         open_checkpoints(training, parsed, err) < 0 || choose_output(training, err) < 0 ||
-        open_data(training, err) < 0 || choose_evaluations(training, parsed, err) < 0 ||
-        check_target(training, parsed, err) < 0)
+        exporting_check(&settings->exporting, err) < 0 || open_data(training, err) < 0 ||
+        choose_evaluations(training, parsed, err) < 0 || check_target(training, parsed, err) < 0)
         return -1;
     choose_length(training);
     return parse_schedule(training, err);

@@ -4,8 +4,10 @@
 #define CLI_TRAINING_H
 
 #include "cli/display.h"
+#include "cli/exporting.h"
 #include "cli/keeping.h"
 #include "cli/members.h"
+
 #include "cli/ranks.h"
 #include "cli/reductions.h"
 #include "cli/report.h"
@@ -22,6 +24,7 @@ struct training_settings {
     struct watchers_settings watch;
     struct ranks_settings ranks;
     struct members_settings members;
+    struct exporting_settings exporting;
     const char *eval_data, *schedule, *output_dir;
     int64_t steps, eval_every, display_every, warmup_batches;
     double epochs, warmup_epochs, eval_every_epochs, target_accuracy, stop_accuracy;
@@ -65,6 +68,11 @@ struct training_settings {
         OPTION_TEXT(training_settings, output_dir, "output-dir", .value = "DIR", .letter = 'o',    \
                     .environment = "OUTPUT_DIR", .aliases = "model-dir train-dir",                 \
                     .help = "where weights.safetensors goes at the end"),                          \
+        EXPORTING_DIRECTORY_OPTION(training_settings,                                              \
+                                   .help = "gets the trained network at the end, as the next "     \
+                                           "version DIR/N: a SavedModel and an ONNX file; "        \
+                                           "nothing when --target-accuracy is not met"),           \
+        EXPORTING_OPTIONS(training_settings),                                                      \
         OPTION_LONG(training_settings, eval_every, "eval-every", OPTION_AT_LEAST(0),               \
                     .initial = "0", .initial_note = "only at the end",                             \
                     .help = "steps between two evaluations"),                                      \
@@ -122,6 +130,7 @@ struct training {
     struct timeline *timeline;     /* NULL: none was asked for */
     char weights_path[PATH_MAX];   /* empty: no place for them was given */
     char checkpoint[PATH_MAX];     /* the newest one; empty: none */
+    char exported[PATH_MAX];       /* the version that was written; empty: none */
 };
 
 /* Nothing opened yet, by the command of this name. */

@@ -114,7 +114,8 @@ static int fill_copy(struct plan *plan, const struct weight_copy *copy, struct e
 int plan_fill_copies(struct plan *plan, struct error *err)
 {
     for (int i = 0; i < plan->copy_count; i++)
-        if (fill_copy(plan, &plan->copies[i], err) < 0)
+        if (!plan->buffers[plan->copies[i].buffer].borrowed &&
+            fill_copy(plan, &plan->copies[i], err) < 0)
             return -1;
     return 0;
 }

@@ -483,6 +483,13 @@ uint64_t params_fingerprint(const struct params *params)
     return hash;
 }
 
+/* Memory that somebody else gave is not ours to empty. */
+void params_drop_dense(struct params *params)
+{
+    if (params->weights && params->memory.take == own_take)
+        slab_discard(params->weights, params->dense_elements * sizeof(float));
+}
+
 int params_slots(const struct params *params)
 {
     return params->slots;

@@ -68,6 +68,9 @@ int params_write_slot(struct params *params, int index, int slot, const struct t
 
 /* Equal when the slabs of two have the same meaning byte by byte, whichever kernels read them. */
 uint64_t params_fingerprint(const struct params *params);
+/* Gives the memory of all dense weights back, which then read as zeros: for when every serving plan is
+ * made and has copies of its own. Tables and statistics stay. */
+void params_drop_dense(struct params *params);
 
 int params_slots(const struct params *params);
 size_t params_elements(const struct params *params);       /* of the weights slab */

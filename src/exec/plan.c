@@ -166,6 +166,10 @@ static void locate_buffers(struct plan *plan)
                 plan_gradients(plan) + params_range(plan->params, buffer->index).first;
             break;
         case BUFFER_COPY:
+            if (buffer->borrowed) {
+                buffer->pointer = buffer->borrowed;
+                break;
+            }
             buffer->pointer = (char *)plan->copies_slab.data + copied;
             copied += (buffer->bytes + 63) & ~(size_t)63;
             break;
@@ -249,14 +253,46 @@ static void touch_pages(const struct slab *slab)
         bytes[at] = 0;
 }
 
-static int take_memory(struct plan *plan, struct error *err)
+/* Where `beside` has the same parameter, folded and laid out the same; NULL: nowhere. */
+static void *find_copy(const struct plan *beside, const struct weight_copy *wanted)
 {
-    size_t copies = 0;
-    for (int i = 0; i < plan->copy_count; i++)
-        copies += (plan->buffers[plan->copies[i].buffer].bytes + 63) & ~(size_t)63;
-    if (slab_create(plan->slab_bytes ? plan->slab_bytes : 64, "activations", &plan->slab, err) < 0)
+    for (int i = 0; i < beside->copy_count; i++) {
+        const struct weight_copy *copy = &beside->copies[i];
+        if (copy->item->node.node == wanted->item->node.node && copy->input == wanted->input &&
+            copy->item->node.folded == wanted->item->node.folded &&
+            layout_equal(copy->layout, wanted->layout))
+            return beside->buffers[copy->buffer].pointer;
+    }
+    return NULL;
+}
+
+static int take_activations(struct plan *plan, struct error *err)
+{
+    const struct plan *beside = plan->options.beside;
+    size_t bytes = plan->slab_bytes ? plan->slab_bytes : 64;
+    if (beside && !plan->options.beside_runs && beside->slab.bytes >= bytes) {
+        plan->slab = beside->slab;
+        plan->borrows_slab = true;
+        return 0;
+    }
+    if (slab_create(bytes, "activations", &plan->slab, err) < 0)
         return error_wrap(err, "a batch of %d is too large, use a smaller one",
                           plan->options.batch);
+    return 0;
+}
+
+static int take_memory(struct plan *plan, struct error *err)
+{
+    const struct plan *beside = plan->options.beside;
+    size_t copies = 0;
+    for (int i = 0; i < plan->copy_count; i++) {
+        struct buffer *buffer = &plan->buffers[plan->copies[i].buffer];
+        buffer->borrowed = beside ? find_copy(beside, &plan->copies[i]) : NULL;
+        if (!buffer->borrowed)
+            copies += (buffer->bytes + 63) & ~(size_t)63;
+    }
+    if (take_activations(plan, err) < 0)
+        return -1;
     if (copies && slab_create(copies, "folded weights", &plan->copies_slab, err) < 0)
         return -1;
     if (plan->options.mode == PLAN_TRAIN)
@@ -324,7 +360,8 @@ void plan_destroy(struct plan *plan)
     memory_free(plan->buffers);
     memory_free(plan->copies);
     memory_free(plan->sparse);
-    slab_release(&plan->slab);
+    if (!plan->borrows_slab)
+        slab_release(&plan->slab);
     slab_release(&plan->copies_slab);
     arena_destroy(plan->arena);
     memory_free(plan);

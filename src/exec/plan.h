@@ -32,6 +32,11 @@ struct plan_options {
     bool unfused;             /* every op alone; for comparing with the fused result */
     bool profile;             /* take the time of each step, for plan_explain */
     bool want_input_gradient; /* keep the gradient of the inputs, for tests */
+    /* PLAN_SERVE: a plan of the same graph and params that outlives this one. They share copies of
+     * the weights where their kernels want them alike; and, unless both may run at the same time,
+     * memory for activations, if that plan's is enough. NULL: none. */
+    const struct plan *beside;
+    bool beside_runs;
 };
 
 /* Gradients [first, first + count) of the slab are final: safe to reduce now. Called on the

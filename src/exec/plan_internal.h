@@ -30,6 +30,7 @@ struct buffer {
     bool keep;       /* an output: alive until the end */
     size_t offset;   /* in the slab */
     void *pointer;
+    void *borrowed;      /* BUFFER_COPY: where the plan beside has the same; or NULL */
     int gradient_owners; /* values whose gradient this holds; 1: may be overwritten */
 };
 
@@ -152,6 +153,7 @@ struct plan {
     int call_count, call_capacity;
 
     struct slab slab, copies_slab;
+    bool borrows_slab; /* it is the plan's beside */
     size_t slab_bytes, saved_bytes, sum_bytes;
     value_id *inputs; /* graph inputs in use */
     buffer_id *input_buffers;

@@ -14,7 +14,9 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "net/server_connections.h"
 #include "net/server_internal.h"
+#include "net/tls.h"
 
 static const double LAST_WORDS_SECONDS = 0.5;
 
@@ -22,6 +24,7 @@ struct route {
     struct route *next;
     enum evhttp_cmd_type method;
     char *path;
+    size_t prefix; /* letters that must be the same; 0: the whole path */
     server_handler *handler;
     void *context;
 };
@@ -52,7 +55,10 @@ struct server {
     struct event *wake, *ending; /* `ending` looks whether the last words have left */
     struct event *breath;        /* looks how many descriptors are left */
     int accepted;                /* since its last look */
-    int replying;                /* replies that have not left yet; the server's thread only */
+    struct tls *tls;             /* NULL: none */
+    struct server_connections connections;
+    bool closing; /* no new connections, and each ends behind its reply */
+    int replying; /* replies that have not left yet; the server's thread only */
     pthread_t thread;
     bool started;
     pthread_mutex_t lock; /* guards the two below; held for a few instructions only */
@@ -65,17 +71,48 @@ struct server {
 static const struct route *find_route(const struct server *server, const char *path,
                                       enum evhttp_cmd_type method, bool *path_known)
 {
+    const struct route *best = NULL;
     if (method == EVHTTP_REQ_HEAD)
         method = EVHTTP_REQ_GET;
     *path_known = false;
     for (const struct route *route = server->routes; route; route = route->next) {
-        if (strcmp(route->path, path) != 0)
+        if (route->prefix ? strncmp(route->path, path, route->prefix) != 0
+                          : strcmp(route->path, path) != 0)
             continue;
         *path_known = true;
-        if (route->method == method)
+        if (route->method != method)
+            continue;
+        if (!route->prefix)
             return route;
+        if (!best || route->prefix > best->prefix)
+            best = route;
     }
-    return NULL;
+    return best;
+}
+
+static struct server_connection *connection_of(struct server *server, struct evhttp_request *inner)
+{
+    struct evhttp_connection *connection = evhttp_request_get_connection(inner);
+    return connection ? server_connections_find(&server->connections,
+                                                evhttp_connection_get_bufferevent(connection))
+                      : NULL;
+}
+
+/* From here on the connection waits for its next request. */
+static void on_refusal_left(struct evhttp_request *inner, void *context)
+{
+    struct server_connection *connection = connection_of(context, inner);
+    if (connection) {
+        connection->busy = false;
+        connection->since = 0;
+    }
+}
+
+static void on_reply_left(struct evhttp_request *inner, void *context)
+{
+    struct server *server = context;
+    server->replying--;
+    on_refusal_left(inner, context);
 }
 
 static void on_request(struct evhttp_request *inner, void *context)
@@ -83,18 +120,26 @@ static void on_request(struct evhttp_request *inner, void *context)
     struct server *server = context;
     const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(inner));
     bool path_known;
+    struct server_connection *connection = connection_of(server, inner);
+    if (connection) {
+        connection->busy = true;
+        connection->since = 0;
+    }
+    evhttp_request_set_on_complete_cb(inner, on_refusal_left, server);
+    if (server->closing)
+        evhttp_add_header(evhttp_request_get_output_headers(inner), "Connection", "close");
     if (!server_admit(&server->gate, inner))
         return;
     const struct route *route = find_route(server, path && *path ? path : "/",
                                            evhttp_request_get_command(inner), &path_known);
     if (!route) {
-        server_send_text(inner, path_known ? 405 : 404,
+        server_send_text(&server->gate, inner, path_known ? 405 : 404,
                          path_known ? "not by this method" : "there is nothing here");
         return;
     }
     struct server_request *request = memory_allocate(sizeof *request);
     if (!request) {
-        server_send_text(inner, 503, "no memory");
+        server_send_text(&server->gate, inner, 503, "no memory");
         return;
     }
     *request = (struct server_request){.server = server, .inner = inner};
@@ -123,11 +168,37 @@ void server_reply_header(struct server_request *request, const char *name, const
     evhttp_add_header(evhttp_request_get_output_headers(request->inner), name, value);
 }
 
-static void on_reply_left(struct evhttp_request *inner, void *context)
+const char *server_request_method(const struct server_request *request)
 {
-    struct server *server = context;
-    (void)inner;
-    server->replying--;
+    switch (evhttp_request_get_command(request->inner)) {
+    case EVHTTP_REQ_POST:
+        return "POST";
+    case EVHTTP_REQ_HEAD:
+        return "HEAD";
+    case EVHTTP_REQ_OPTIONS:
+        return "OPTIONS";
+    default:
+        return "GET";
+    }
+}
+
+const char *server_request_peer(const struct server_request *request)
+{
+    struct evhttp_connection *connection = evhttp_request_get_connection(request->inner);
+    char *address = NULL;
+    ev_uint16_t port;
+    if (connection)
+        evhttp_connection_get_peer(connection, &address, &port);
+    return address ? address : "";
+}
+
+void server_request_watch(struct server_request *request, server_function *gone, void *context)
+{
+    struct server_connection *connection = connection_of(request->server, request->inner);
+    if (!connection)
+        return;
+    connection->gone = gone;
+    connection->context = context;
 }
 
 void server_reply(struct server_request *request, int status, const char *content_type,
@@ -147,6 +218,9 @@ void server_reply(struct server_request *request, int status, const char *conten
         evbuffer_drain(buffer, bytes); /* evhttp would send it */
     }
     server_add_common_headers(inner);
+    struct server_connection *connection = connection_of(request->server, inner);
+    if (connection)
+        connection->gone = NULL;
     if (evhttp_request_get_connection(inner)) {
         request->server->replying++;
         evhttp_request_set_on_complete_cb(inner, on_reply_left, request->server);
@@ -190,6 +264,19 @@ static void on_ending(evutil_socket_t none, short what, void *context)
         waiting += stream->count;
     if (waiting <= 0)
         event_base_loopbreak(server->base);
+}
+
+static void stop_listening(void *context)
+{
+    struct server *server = context;
+    server->closing = true;
+    if (server->socket)
+        evconnlistener_disable(evhttp_bound_socket_get_listener(server->socket));
+}
+
+void server_stop_listening(struct server *server)
+{
+    server_post(server, stop_listening, server, NULL);
 }
 
 /* No new connections; streams are told that they are over; then a short while to say it. */
@@ -315,6 +402,15 @@ static int open_descriptors(void)
     return count;
 }
 
+/* Those that were closed a moment ago do not count. */
+static bool is_full(struct server *server)
+{
+    int limit = server->settings.connections;
+    if (limit && server->connections.count >= limit)
+        server_connections_sweep(&server->connections);
+    return limit && server->connections.count >= limit;
+}
+
 static void on_breath(evutil_socket_t unused, short events, void *context)
 {
     struct server *server = context;
@@ -322,10 +418,12 @@ static void on_breath(evutil_socket_t unused, short events, void *context)
     (void)unused;
     (void)events;
     server->accepted = 0;
-    if (!server->socket) /* closed: the server ends */
+    server_connections_sweep(&server->connections);
+    if (!server->socket || server->closing) /* the server ends */
         return;
     struct evconnlistener *listener = evhttp_bound_socket_get_listener(server->socket);
-    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || (rlim_t)open_descriptors() < limit.rlim_cur / 2)
+    if (!is_full(server) &&
+        (getrlimit(RLIMIT_NOFILE, &limit) < 0 || (rlim_t)open_descriptors() < limit.rlim_cur / 2))
         evconnlistener_enable(listener);
     else
         evconnlistener_disable(listener);
@@ -334,9 +432,15 @@ static void on_breath(evutil_socket_t unused, short events, void *context)
 static struct bufferevent *on_connection(struct event_base *base, void *context)
 {
     struct server *server = context;
-    if (++server->accepted >= ACCEPTED_AT_ONCE)
+    struct bufferevent *buffer =
+        server->tls ? tls_accept(server->tls, base) : bufferevent_socket_new(base, -1, 0);
+    if (buffer)
+        server_connections_add(&server->connections, buffer);
+    bool pause =
+        server->settings.connections ? is_full(server) : ++server->accepted >= ACCEPTED_AT_ONCE;
+    if (pause)
         evconnlistener_disable(evhttp_bound_socket_get_listener(server->socket));
-    return bufferevent_socket_new(base, -1, 0);
+    return buffer;
 }
 
 static int watch_connections(struct server *server, struct error *err)
@@ -357,13 +461,16 @@ static void set_limits(struct server *server)
     evhttp_set_max_body_size(server->http,
                              (ev_ssize_t)(settings->body_limit ? settings->body_limit : 64 << 10));
     evhttp_set_timeout(server->http, (int)(settings->idle_seconds + 0.999));
-    evhttp_set_allowed_methods(server->http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST);
+    evhttp_set_allowed_methods(server->http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST |
+                                                 EVHTTP_REQ_OPTIONS);
     evhttp_set_gencb(server->http, on_request, server);
 }
 
 static int open_server(struct server *server, struct error *err)
 {
     pthread_once(&threads_once, use_threads);
+    if (server->settings.tls && tls_create(server->settings.tls, &server->tls, err) < 0)
+        return -1;
     server->base = event_base_new();
     server->http = server->base ? evhttp_new(server->base) : NULL;
     if (server->http) {
@@ -386,6 +493,12 @@ int server_create(const struct server_settings *settings, struct server **out, s
         server->settings.idle_seconds = 60;
     server->gate.local_only = settings->address.loopback;
     server->gate.open_path = settings->open_path;
+    server->gate.admits = settings->admits;
+    server->gate.is_open = settings->is_open;
+    server->gate.refused = settings->refused;
+    server->gate.context = settings->admit_context;
+    server->gate.json_errors = settings->json_errors;
+    server->connections.request_seconds = settings->request_seconds;
     if (settings->token)
         snprintf(server->gate.token, sizeof server->gate.token, "%s", settings->token);
     server->posted_end = &server->posted;
@@ -410,8 +523,11 @@ int server_route(struct server *server, const char *method, const char *path,
     }
     *route = (struct route){
         .next = server->routes,
-        .method = strcmp(method, "POST") == 0 ? EVHTTP_REQ_POST : EVHTTP_REQ_GET,
+        .method = strcmp(method, "POST") == 0      ? EVHTTP_REQ_POST
+                  : strcmp(method, "OPTIONS") == 0 ? EVHTTP_REQ_OPTIONS
+                                                   : EVHTTP_REQ_GET,
         .path = copy,
+        .prefix = strchr(path, '*') ? strlen(path) - 1 : 0,
         .handler = handler,
         .context = context,
     };
@@ -488,6 +604,8 @@ void server_destroy(struct server *server)
         event_free(server->breath);
     if (server->http)
         evhttp_free(server->http);
+    server_connections_release(&server->connections);
+    tls_destroy(server->tls);
     if (server->wake)
         event_free(server->wake);
     if (server->ending)
@@ -514,7 +632,7 @@ const char *server_url(const struct server *server, char *text, size_t bytes)
         snprintf(place, sizeof place, "%.63s:%d", name, server->port);
     else
         address_text(&address, place, sizeof place);
-    snprintf(text, bytes, "http://%s/%s%s", place, server->gate.token[0] ? "?token=" : "",
-             server->gate.token);
+    snprintf(text, bytes, "http%s://%s/%s%s", server->tls ? "s" : "", place,
+             server->gate.token[0] ? "?token=" : "", server->gate.token);
     return text;
 }

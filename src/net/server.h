@@ -16,6 +16,7 @@ struct error;
 struct server;
 struct server_request;
 struct server_stream;
+struct tls_settings;
 
 /* Connections that nobody admitted hold descriptors, too: from half of those the process may have on,
  * no more are taken until some are gone, so that whoever else needs one finds it. */
@@ -28,11 +29,23 @@ struct server_settings {
      * may. On a loopback address the Host header must name the loopback, too. */
     const char *token;
     const char *open_path; /* needs no token all the same; NULL: none. Borrowed */
+    /* The same for many tokens and paths: whether one may come in with `given` (which may be NULL),
+     * and whether `path` needs none. NULL: as above. Any token, on the server's thread. */
+    bool (*admits)(void *context, const char *given);
+    bool (*is_open)(const char *path);
+    void (*refused)(void *context); /* somebody was turned away; may be NULL */
+    void *admit_context;
+    const struct tls_settings *tls; /* NULL: none. Read during server_create */
+    int connections;                /* at the same time; 0: as many as descriptors allow */
+    double request_seconds; /* from a request's first byte to its last, the handshake included; 0:
+                             * as long as bytes come */
+    bool json_errors;       /* what the server itself refuses is told as {"error": "..."} */
 };
 
 /* Binds, so that the port is known and a used one is found out; serves nothing yet. */
 int server_create(const struct server_settings *settings, struct server **out, struct error *err);
-/* Before server_start. Methods other than GET (and HEAD, which comes with it) and POST are refused. */
+/* Before server_start. Methods other than GET (and HEAD, which comes with it), POST and OPTIONS are
+ * refused. A path that ends in * is for all that begin so; the longest that fits is taken. */
 typedef void server_handler(void *context, struct server_request *request);
 int server_route(struct server *server, const char *method, const char *path,
                  server_handler *handler, void *context, struct error *err);
@@ -45,8 +58,11 @@ int server_start(struct server *server, struct error *err);
  * leave. Accepts NULL and one that was not started. */
 void server_destroy(struct server *server);
 
+/* From any thread: no new connections from now on; each open one is closed behind its next reply. */
+void server_stop_listening(struct server *server);
+
 int server_port(const struct server *server);
-/* "http://127.0.0.1:8080/", with the token if there is one; in the caller's buffer. */
+/* "http://127.0.0.1:8080/" (https with TLS), with the token if there is one; in the caller's buffer. */
 const char *server_url(const struct server *server, char *text, size_t bytes);
 
 /* From any thread: runs `function` on the server's thread soon. Functions that are still waiting
@@ -56,6 +72,11 @@ int server_post(struct server *server, server_function *function, void *context,
 /* ---- requests: on the server's thread only -------------------------------------------------- */
 
 const char *server_request_path(const struct server_request *request);
+const char *server_request_method(const struct server_request *request); /* "GET", "POST", ... */
+const char *server_request_peer(const struct server_request *request);   /* its address, or "" */
+/* Calls `gone` once, on the server's thread, when the client leaves before the reply; noticed about
+ * four times a second. */
+void server_request_watch(struct server_request *request, server_function *gone, void *context);
 const char *server_request_header(const struct server_request *request, const char *name);
 /* The body as it came; NULL when there is none. */
 const void *server_request_body(const struct server_request *request, size_t *bytes);

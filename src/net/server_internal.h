@@ -26,11 +26,17 @@ struct server_gate {
     char token[TOKEN_LETTERS + 1]; /* "": none needed */
     char cookie[32];               /* its name; ports share cookies, so it has ours in it */
     const char *open_path;         /* or NULL */
+    bool (*admits)(void *context, const char *given); /* instead of the token; or NULL */
+    bool (*is_open)(const char *path);
+    void (*refused)(void *context);
+    void *context;
+    bool json_errors;
 };
 /* Replies to who may not; true when the request may go on. */
 bool server_admit(const struct server_gate *gate, struct evhttp_request *inner);
-/* One line of plain text as the reply. */
-void server_send_text(struct evhttp_request *inner, int status, const char *text);
+/* One line of plain text, or the same as JSON, as the reply. */
+void server_send_text(const struct server_gate *gate, struct evhttp_request *inner, int status,
+                      const char *text);
 /* Headers every reply has. */
 void server_add_common_headers(struct evhttp_request *inner);
 /* Called at the end of the server: listeners get the end of their stream, or (at_once) none. */

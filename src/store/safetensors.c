@@ -102,6 +102,8 @@ static int read_entries(const char *file, const struct json *header, struct aren
         return error_set(err, ERROR_MEMORY, "%s: no memory for the header", file);
     void *state = NULL;
     const char *name;
+    const char *model = json_get_text(json_get(header, metadata_key), "model", NULL);
+    out->model = model ? arena_copy_text(arena, model) : NULL;
     for (const struct json *json; (json = json_next(header, &state, &name));) {
         if (strcmp(name, metadata_key) == 0)
             continue;

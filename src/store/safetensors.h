@@ -22,6 +22,7 @@ struct safetensors_entry {
 struct safetensors {
     int count;
     struct safetensors_entry *entries; /* in the header's order; in the arena */
+    const char *model;                 /* of the metadata, in the arena; NULL: it has none */
     const char *data;                  /* inside the bytes that were parsed */
     size_t data_bytes;
 };

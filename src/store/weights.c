@@ -208,3 +208,17 @@ int weights_load(const char *path, struct params *params, struct error *err)
         error_wrap(err, "loading weights");
     return status;
 }
+
+int weights_model(const char *path, struct arena *arena, const char **out, struct error *err)
+{
+    char resolved[PATH_MAX];
+    char *bytes;
+    size_t count;
+    struct safetensors file;
+    if (resolve_path(path, resolved, err) < 0 || file_map(resolved, &bytes, &count, err) < 0)
+        return -1;
+    int status = safetensors_parse(resolved, bytes, count, arena, &file, err);
+    *out = status == 0 ? file.model : NULL;
+    file_unmap(bytes, count);
+    return status;
+}

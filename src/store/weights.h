@@ -13,5 +13,8 @@ int weights_save(const char *path, const char *model, const struct params *param
 /* Every parameter must be there with its shape; names what is missing, left over or different.
  * Nothing is changed on failure. `path` may be a directory that holds weights.safetensors. */
 int weights_load(const char *path, struct params *params, struct error *err);
+/* The name of the network that the file's metadata gives, in `arena`; NULL when it gives none. */
+struct arena;
+int weights_model(const char *path, struct arena *arena, const char **out, struct error *err);
 
 #endif

@@ -632,3 +632,47 @@ TEST(plan, names_the_input_that_is_not_finite)
     ASSERT_TEXT(plan_find_nonfinite(subject.plan, subject.inputs), "image");
     subject_close(&subject);
 }
+
+/* A convolution whose batch norm is folded, a dense layer: all of them want copies. */
+static const char serving_text[] = "image x 3 8 8\nconv2d c x channels=8 kernel=3 padding=same\n"
+                                   "batch_norm n c\nrelu r n\nflatten f r\ndense y f units=5\n"
+                                   "output y y\n";
+
+static void compare_serving(struct plan_options options, bool drop)
+{
+    struct subject subject =
+        subject_open(serving_text, (struct plan_options){PLAN_SERVE, .batch = 8}, 3);
+    struct plan *alone = subject_plan(&subject, (struct plan_options){PLAN_SERVE, .batch = 4});
+    struct tensor inputs[SUBJECT_MAX_FIELDS], outputs[1];
+    subject_draw_inputs(&subject, alone, 5, inputs);
+    plan_forward(alone, inputs, outputs);
+    float expected[4 * 5];
+    memcpy(expected, outputs[0].data, sizeof expected);
+    options.beside = subject.plan;
+    struct plan *plan = subject_plan(&subject, options);
+    if (drop)
+        params_drop_dense(subject.params);
+    for (int i = 0; i < 2; i++) {
+        plan_forward(plan, inputs, outputs);
+        ASSERT_BYTES(outputs[0].data, expected, sizeof expected);
+        plan_forward(subject.plan, subject.inputs, NULL); /* what they share may be overwritten */
+    }
+    plan_destroy(plan);
+    plan_destroy(alone);
+    subject_close(&subject);
+}
+
+TEST(plan, for_serving_shares_memory_with_a_larger_one)
+{
+    compare_serving((struct plan_options){PLAN_SERVE, .batch = 4}, false);
+}
+
+TEST(plan, for_serving_shares_weights_with_one_that_may_run_meanwhile)
+{
+    compare_serving((struct plan_options){PLAN_SERVE, .batch = 4, .beside_runs = true}, false);
+}
+
+TEST(plan, for_serving_needs_no_dense_weights_once_it_is_made)
+{
+    compare_serving((struct plan_options){PLAN_SERVE, .batch = 4}, true);
+}

@@ -1,0 +1,56 @@
+/* ModelInferRequests: whatever the bytes, tensors that lie in memory, or an error. */
+#include <assert.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "convert/imported.h"
+#include "serve/infer_message.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
+
+enum { LIMIT = 1 << 16 };
+
+static const struct signature_tensor inputs[] = {
+    {"x", "x:0", DTYPE_F32, {2, {SHAPE_BATCH, 3}}},
+    {"name", "name:0", DTYPE_STRING, {1, {SHAPE_BATCH}}},
+};
+static const struct signature signature = {.name = "serving_default",
+                                           .inputs = inputs,
+                                           .input_count = 2,
+                                           .outputs = inputs,
+                                           .output_count = 2};
+static volatile uint8_t sum;
+
+static void touch(const struct tensor *tensor)
+{
+    const struct text_view *texts = tensor->data;
+    size_t size = tensor_bytes(tensor);
+    assert(size <= LIMIT);
+    for (size_t i = 0; i < size; i++)
+        sum = (uint8_t)(sum + ((const uint8_t *)tensor->data)[i]);
+    for (int64_t i = 0; tensor->dtype == DTYPE_STRING && i < shape_count(&tensor->shape); i++)
+        if (texts[i].count > 0)
+            sum = (uint8_t)(sum + texts[i].bytes[0] + texts[i].bytes[texts[i].count - 1]);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
+{
+    struct arena *arena = arena_create();
+    struct infer_request request;
+    struct model_spec spec;
+    struct tensor *read;
+    struct error err = {0};
+    bool *wanted;
+    if (infer_request_read(bytes, count, arena, &request, &err) == 0) {
+        assert(request.spec.name && request.id);
+        if (infer_request_inputs(&request, &signature, LIMIT, arena, &read, &err) == 0)
+            for (int i = 0; i < 2; i++)
+                touch(&read[i]);
+        infer_request_outputs(&request, &signature, arena, &wanted, &err);
+    } else {
+        assert(err.code == ERROR_FORMAT && err.message[0]);
+    }
+    infer_name_read(bytes, count, arena, &spec, &err);
+    arena_destroy(arena);
+    return 0;
+}

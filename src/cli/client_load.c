@@ -1,0 +1,253 @@
+#include "cli/client_load.h"
+
+#include <math.h>
+#include <pthread.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/stop.h"
+#include "base/threads.h"
+#include "cli/client_data.h"
+
+/* What all connections share. */
+struct load {
+    const struct load_settings *settings;
+    pthread_barrier_t connected;
+    atomic_llong next;     /* request to be sent */
+    atomic_bool abandoned; /* one connection failed for good */
+    double start;          /* clock_seconds() of request 0, set before the barrier opens */
+};
+
+struct connection {
+    struct load *load;
+    pthread_t thread;
+    bool running;
+    struct client_link *link;
+    struct arena *arena;
+    struct client_batch batch;
+    struct load_result result;
+    double first, last; /* of what was measured; 0: nothing */
+    struct error err;
+    int status;
+};
+
+int load_count_correct(const struct tensor *scores, const int32_t *labels, int rows)
+{
+    int64_t columns = scores->shape.ndim > 1 ? scores->shape.dim[1] : 1;
+    int correct = 0;
+    if (scores->shape.dim[0] != rows)
+        return 0;
+    for (int row = 0; row < rows; row++) {
+        const float *score = (const float *)scores->data + row * columns;
+        int64_t best = columns == 1 ? score[0] > 0.5f : 0;
+        for (int64_t i = 1; i < columns; i++)
+            if (score[i] > score[best])
+                best = i;
+        correct += best == labels[row];
+    }
+    return correct;
+}
+
+/* ---- one request ---------------------------------------------------------------------------- */
+
+static int make_request(struct connection *connection, int64_t index, struct error *err)
+{
+    const struct load_settings *settings = connection->load->settings;
+    arena_reset(connection->arena);
+    if (client_data_batch(settings->data, index * settings->batch, settings->batch,
+                          connection->arena, &connection->batch, err) < 0)
+        return -1;
+    return client_link_prepare(connection->link, &connection->batch, err);
+}
+
+static int count_scores(struct connection *connection, struct error *err)
+{
+    const struct load_settings *settings = connection->load->settings;
+    struct tensor scores;
+    if (client_link_scores(connection->link, settings->output, connection->arena, &scores, err) < 0)
+        return -1;
+    connection->result.examples += settings->batch;
+    connection->result.correct +=
+        load_count_correct(&scores, connection->batch.labels, settings->batch);
+    return 0;
+}
+
+static int note(struct connection *connection, const struct client_answer *answer, double begun,
+                double ended, struct error *err)
+{
+    struct load_result *result = &connection->result;
+    int status = (int)answer->status;
+    result->statuses[status >= 0 && status < LOAD_STATUSES ? status : SERVE_UNKNOWN]++;
+    if (connection->first == 0 || begun < connection->first)
+        connection->first = begun;
+    connection->last = ended;
+    if (answer->status != SERVE_OK) {
+        if (result->failed++ == 0)
+            snprintf(result->failure, sizeof result->failure, "%s: %s",
+                     serve_status_name(answer->status), answer->message);
+        return 0;
+    }
+    result->answered++;
+    latency_add(&result->latency, ended - begun);
+    double second = ended - connection->load->start;
+    if (second >= 0 && second < LOAD_SECONDS)
+        result->per_second[(int)second]++;
+    return count_scores(connection, err);
+}
+
+/* ---- one connection ------------------------------------------------------------------------- */
+
+/* Whether request `index` is still to be sent, and when: *begun. */
+static bool wait_for_turn(struct connection *connection, int64_t index, double *begun)
+{
+    struct load *load = connection->load;
+    const struct load_settings *settings = load->settings;
+    double now = clock_seconds();
+    *begun = settings->rate > 0 ? load->start + (double)index / settings->rate : now;
+    if (settings->seconds > 0 && *begun >= load->start + settings->seconds)
+        return false;
+    if (*begun > now && stop_wait(settings->stop, *begun - now, NULL) < 0)
+        return false;
+    return !stop_wanted(settings->stop) && !atomic_load(&load->abandoned);
+}
+
+static int64_t take_index(struct load *load)
+{
+    const struct load_settings *settings = load->settings;
+    int64_t index = atomic_fetch_add(&load->next, 1);
+    return settings->requests > 0 && index >= settings->requests + settings->warm_up ? -1 : index;
+}
+
+static int send_all(struct connection *connection, struct error *err)
+{
+    struct load *load = connection->load;
+    struct client_answer answer;
+    double begun;
+    int64_t index;
+    while ((index = take_index(load)) >= 0) {
+        if (make_request(connection, index, err) < 0)
+            return -1;
+        if (!wait_for_turn(connection, index, &begun))
+            break;
+        if (client_link_send(connection->link, false, &answer, err) < 0)
+            return -1;
+        if (index >= load->settings->warm_up &&
+            note(connection, &answer, begun, clock_seconds(), err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* A connection's first request, which makes it, is not measured. */
+static int connect_link(struct connection *connection, struct error *err)
+{
+    struct client_answer answer;
+    if (client_link_open(connection->load->settings->link, &connection->link, err) < 0 ||
+        make_request(connection, 0, err) < 0 ||
+        client_link_send(connection->link, true, &answer, err) < 0)
+        return -1;
+    return 0;
+}
+
+static void *run_connection(void *context)
+{
+    struct connection *connection = context;
+    struct load *load = connection->load;
+    connection->status = connect_link(connection, &connection->err);
+    if (connection->status < 0)
+        atomic_store(&load->abandoned, true);
+    if (pthread_barrier_wait(&load->connected) == PTHREAD_BARRIER_SERIAL_THREAD)
+        load->start = clock_seconds();
+    pthread_barrier_wait(&load->connected);
+    if (connection->status == 0)
+        connection->status = send_all(connection, &connection->err);
+    if (connection->status < 0)
+        atomic_store(&load->abandoned, true);
+    return NULL;
+}
+
+/* ---- all of them ---------------------------------------------------------------------------- */
+
+static void merge(struct load_result *into, const struct load_result *from)
+{
+    latency_merge(&into->latency, &from->latency);
+    into->answered += from->answered;
+    into->failed += from->failed;
+    into->examples += from->examples;
+    into->correct += from->correct;
+    for (int i = 0; i < LOAD_STATUSES; i++)
+        into->statuses[i] += from->statuses[i];
+    for (int i = 0; i < LOAD_SECONDS; i++)
+        into->per_second[i] += from->per_second[i];
+    if (from->failure[0] && !into->failure[0])
+        memcpy(into->failure, from->failure, sizeof into->failure);
+}
+
+static int collect(struct connection *connections, int count, struct load_result *out,
+                   struct error *err)
+{
+    double first = 0, last = 0;
+    for (int i = 0; i < count; i++)
+        if (connections[i].status < 0) {
+            *err = connections[i].err;
+            return -1;
+        }
+    *out = (struct load_result){0};
+    for (int i = 0; i < count; i++) {
+        merge(out, &connections[i].result);
+        if (connections[i].first != 0 && (first == 0 || connections[i].first < first))
+            first = connections[i].first;
+        last = fmax(last, connections[i].last);
+    }
+    out->seconds = last - first;
+    return 0;
+}
+
+static bool start_connections(struct load *load, struct connection *connections, int count)
+{
+    for (int i = 0; i < count; i++) {
+        connections[i].load = load;
+        connections[i].arena = arena_create();
+        if (!connections[i].arena)
+            return false;
+    }
+    for (int i = 0; i < count; i++) {
+        connections[i].running =
+            thread_start(&connections[i].thread, run_connection, &connections[i]) == 0;
+        if (!connections[i].running)
+            return false;
+    }
+    return true;
+}
+
+static void release(struct connection *connections, int count)
+{
+    for (int i = 0; connections && i < count; i++) {
+        client_link_close(connections[i].link);
+        arena_destroy(connections[i].arena);
+    }
+    memory_free(connections);
+}
+
+int load_run(const struct load_settings *settings, struct load_result *out, struct error *err)
+{
+    int count = settings->connections, status = -1;
+    struct load load = {.settings = settings};
+    struct connection *connections = memory_allocate((size_t)count * sizeof *connections);
+    if (!connections)
+        return error_set(err, ERROR_MEMORY, "no memory for %d connections", count);
+    pthread_barrier_init(&load.connected, NULL, (unsigned)count);
+    /* Those that run wait for all at the barrier, so a thread that cannot be made ends the
+     * process's work: nothing but an exit lets them go. */
+    bool started = start_connections(&load, connections, count);
+    if (!started)
+        return error_set(err, ERROR_MEMORY, "no memory or threads for %d connections", count);
+    for (int i = 0; i < count; i++)
+        pthread_join(connections[i].thread, NULL);
+    status = collect(connections, count, out, err);
+    pthread_barrier_destroy(&load.connected);
+    release(connections, count);
+    return status;
+}

@@ -1,0 +1,405 @@
+#include "cli/serving.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/stop.h"
+#include "cli/access_log.h"
+#include "cli/command.h"
+#include "serve/core.h"
+#include "serve/door.h"
+#include "serve/rest.h"
+
+/* The gRPC door is a part that a build may do without. */
+struct grpc_door;
+int grpc_door_start(struct serve_core *core, const struct door_options *options,
+                    struct grpc_door **out, struct error *err) __attribute__((weak));
+int grpc_door_port(const struct grpc_door *door) __attribute__((weak));
+void grpc_door_drain(struct grpc_door *door, double seconds) __attribute__((weak));
+void grpc_door_stop(struct grpc_door *door) __attribute__((weak));
+
+static const double LOOK_EVERY_SECONDS = 0.2;
+
+struct serving {
+    const struct serve_settings *settings;
+    const struct options *parsed;
+    struct arena *arena; /* of what was read */
+    struct serve_core *core;
+    struct rest_door *rest;
+    struct grpc_door *grpc;
+    struct access_log *log;
+    struct door_options door; /* what both have in common */
+};
+
+/* --- files ----------------------------------------------------------------------------------- */
+
+static const char *read_text(struct serving *serving, const char *path, size_t *bytes,
+                             struct error *err)
+{
+    char *text;
+    if (file_read(path, CONFIG_MAX_BYTES, &text, bytes, err) < 0)
+        return NULL;
+    char *copy = arena_copy_text(serving->arena, text);
+    memory_free(text);
+    if (!copy)
+        error_set(err, ERROR_MEMORY, "no memory for %s", path);
+    return copy;
+}
+
+/* --- which models ---------------------------------------------------------------------------- */
+
+/* "NAME=DIR", or "DIR". */
+static int parse_model(struct arena *arena, const char *text, struct model_config *out,
+                       struct error *err)
+{
+    const char *equals = strchr(text, '=');
+    const char *path = equals ? equals + 1 : text;
+    char *copy = arena_copy_text(arena, path), *name;
+    if (!copy)
+        return error_set(err, ERROR_MEMORY, "no memory for the models");
+    for (size_t length = strlen(copy); length > 1 && copy[length - 1] == '/'; length--)
+        copy[length - 1] = '\0';
+    const char *slash = strrchr(copy, '/');
+    name = equals ? arena_format(arena, "%.*s", (int)(equals - text), text)
+                  : arena_copy_text(arena, slash ? slash + 1 : copy);
+    if (!name)
+        return error_set(err, ERROR_MEMORY, "no memory for the models");
+    if (!*name || !*path)
+        return error_set(err, ERROR_USAGE, "--model=%s: write NAME=DIR", text);
+    *out = (struct model_config){.name = name, .base_path = copy, .latest = 1};
+    return 0;
+}
+
+static int models_from_flags(struct serving *serving, struct model_list *out, struct error *err)
+{
+    const struct serve_settings *settings = serving->settings;
+    struct model_config *models =
+        ARENA_ARRAY(serving->arena, struct model_config, settings->models.count + 1);
+    if (!models)
+        return error_set(err, ERROR_MEMORY, "no memory for the models");
+    int count = 0;
+    for (; count < settings->models.count; count++)
+        if (parse_model(serving->arena, settings->models.items[count], &models[count], err) < 0)
+            return -1;
+    const char *name = settings->model_name ? settings->model_name : "model";
+    const char *path = settings->base_path;
+    if (!path && settings->models_dir)
+        path = arena_format(serving->arena, "%s/%s", settings->models_dir, name);
+    if (path)
+        models[count++] = (struct model_config){.name = name, .base_path = path, .latest = 1};
+    *out = (struct model_list){models, count};
+    return config_check_models(out, err);
+}
+
+static int read_models(struct serving *serving, struct model_list *out, struct error *err)
+{
+    const struct serve_settings *settings = serving->settings;
+    const char *file = settings->config_file;
+    if (!file) {
+        if (!settings->models.count && !settings->base_path && !settings->models_dir)
+            return error_set(err, ERROR_USAGE,
+                             "which models? Give --model NAME=DIR or --model-config-file FILE");
+        return models_from_flags(serving, out, err);
+    }
+    if (settings->models.count || settings->base_path)
+        return error_set(err, ERROR_USAGE,
+                         "--model-config-file says which models; leave --model and "
+                         "--model-base-path out");
+    size_t bytes;
+    const char *text = read_text(serving, file, &bytes, err);
+    return text ? config_read_models(file, text, bytes, serving->arena, out, err) : -1;
+}
+
+/* A file that became wrong is a warning; what is served stays. */
+static void read_models_again(struct serving *serving)
+{
+    struct error err = {0};
+    struct model_list models;
+    struct arena *kept = serving->arena;
+    serving->arena = arena_create();
+    if (!serving->arena || read_models(serving, &models, &err) < 0 ||
+        repository_configure(core_repository(serving->core), &models, &err) < 0)
+        log_line(LOG_WARNING, "%s; the models stay as they are", err.message);
+    arena_destroy(serving->arena);
+    serving->arena = kept;
+}
+
+/* --- the core -------------------------------------------------------------------------------- */
+
+static bool given(const struct serving *serving, const char *option)
+{
+    return options_source(serving->parsed, option) >= OPTION_FROM_ENVIRONMENT;
+}
+
+/* A flag beats the file. */
+static int read_batching(struct serving *serving, struct batcher_settings *out, struct error *err)
+{
+    const struct serve_settings *settings = serving->settings;
+    struct batching_config file = {0};
+    if (settings->batching_file) {
+        size_t bytes;
+        const char *text = read_text(serving, settings->batching_file, &bytes, err);
+        if (!text || config_read_batching(settings->batching_file, text, bytes, &file, err) < 0)
+            return -1;
+    }
+    bool from_file = file.max_batch_size && !given(serving, "max-batch-size");
+    int64_t max_rows = from_file ? file.max_batch_size : settings->max_batch;
+    if (max_rows > 4096)
+        return error_set(err, ERROR_USAGE, "%s: max_batch_size %lld; at most 4096 rows",
+                         settings->batching_file, (long long)max_rows);
+    int64_t micros = file.timeout_given && !given(serving, "batch-timeout-micros")
+                         ? file.batch_timeout_micros
+                         : settings->timeout_micros;
+    int64_t batches = file.max_enqueued_batches && !given(serving, "max-enqueued-batches")
+                          ? file.max_enqueued_batches
+                          : settings->max_batches;
+    int64_t workers = file.num_batch_threads && !given(serving, "num-batch-threads")
+                          ? file.num_batch_threads
+                          : settings->workers;
+    *out = (struct batcher_settings){
+        .rules = {.max_rows = (int)max_rows,
+                  .wait_seconds = (double)micros / 1e6,
+                  .max_batches = batches < INT_MAX ? (int)batches : INT_MAX,
+                  .alone = !settings->batching},
+        .workers = workers < 1024 ? (int)workers : 1024,
+    };
+    return 0;
+}
+
+static int open_core(struct serving *serving, struct error *err)
+{
+    const struct serve_settings *settings = serving->settings;
+    struct core_settings core = {
+        .repository = {.poll_seconds = settings->poll_seconds,
+                       .load_retries = settings->load_retries,
+                       .retry_seconds = (double)settings->retry_micros / 1e6,
+                       .labels_ahead = settings->labels_ahead,
+                       .warm_up = settings->warm_up,
+                       .threads = settings->threads},
+        .token_file = settings->token_file,
+        .start = true,
+    };
+    struct model_list models;
+    if (read_models(serving, &models, err) < 0 || read_batching(serving, &core.batcher, err) < 0 ||
+        core_create(&core, &serving->core, err) < 0)
+        return -1;
+    return repository_configure(core_repository(serving->core), &models, err);
+}
+
+/* --- the doors ------------------------------------------------------------------------------- */
+
+/* *use is false for "0": that door stays closed. */
+static int read_address(const char *host, const char *option, const char *text, struct address *out,
+                        bool *use, struct error *err)
+{
+    char place[160];
+    *use = strcmp(text, "0") != 0;
+    bool six = strchr(host, ':') && host[0] != '[';
+    snprintf(place, sizeof place, "%s%s%s:%s", six ? "[" : "", host, six ? "]" : "",
+             strcmp(text, "auto") == 0 ? "0" : text);
+    return *use ? address_parse(place, option, out, err) : 0;
+}
+
+static int read_tls(struct serving *serving, struct error *err)
+{
+    const struct serve_settings *settings = serving->settings;
+    struct door_tls *tls = &serving->door.tls;
+    size_t bytes;
+    if (settings->ssl_file) {
+        struct ssl_config config;
+        if (settings->tls_cert || settings->tls_key)
+            return error_set(err, ERROR_USAGE,
+                             "--ssl-config-file has the certificate and its key; "
+                             "leave --tls-cert and --tls-key out");
+        const char *text = read_text(serving, settings->ssl_file, &bytes, err);
+        if (!text ||
+            config_read_ssl(settings->ssl_file, text, bytes, serving->arena, &config, err) < 0)
+            return -1;
+        tls->certificate = config.server_cert;
+        tls->key = config.server_key;
+        tls->client_ca = config.client_verify ? config.custom_ca : NULL;
+        return 0;
+    }
+    if (!settings->tls_cert != !settings->tls_key ||
+        (settings->tls_client_ca && !settings->tls_cert))
+        return error_set(err, ERROR_USAGE, "TLS needs both --tls-cert and --tls-key");
+    if (!settings->tls_cert)
+        return 0;
+    tls->certificate = read_text(serving, settings->tls_cert, &bytes, err);
+    tls->key = tls->certificate ? read_text(serving, settings->tls_key, &bytes, err) : NULL;
+    if (tls->key && settings->tls_client_ca)
+        tls->client_ca = read_text(serving, settings->tls_client_ca, &bytes, err);
+    return tls->key && (tls->client_ca || !settings->tls_client_ca) ? 0 : -1;
+}
+
+static int read_monitoring(struct serving *serving, struct error *err)
+{
+    const char *file = serving->settings->monitoring_file;
+    struct monitoring_config config = {.enable = true};
+    if (file) {
+        size_t bytes;
+        const char *text = read_text(serving, file, &bytes, err);
+        if (!text || config_read_monitoring(file, text, bytes, serving->arena, &config, err) < 0)
+            return -1;
+    }
+    serving->door.metrics_path =
+        config.enable ? config.path ? config.path : "/monitoring/prometheus/metrics" : NULL;
+    return 0;
+}
+
+static void log_request(void *context, const char *peer, const char *what, enum serve_status status,
+                        size_t request_bytes, size_t reply_bytes, double seconds)
+{
+    access_log_write(context, peer, what, serve_status_name(status), request_bytes, reply_bytes,
+                     seconds);
+}
+
+static int prepare_doors(struct serving *serving, struct error *err)
+{
+    const struct serve_settings *settings = serving->settings;
+    struct rlimit limit;
+    int connections = settings->connections;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur / 2 < (rlim_t)connections)
+        connections = (int)(limit.rlim_cur / 2);
+    serving->door = (struct door_options){.message_limit = settings->message_limit,
+                                          .connections = connections,
+                                          .idle_seconds = settings->idle_seconds,
+                                          .request_seconds = settings->request_seconds,
+                                          .cors = settings->cors,
+                                          .status_page = settings->status_page};
+    if (settings->access_log) {
+        if (access_log_open(settings->access_log, &serving->log, err) < 0)
+            return -1;
+        serving->door.log = log_request;
+        serving->door.log_context = serving->log;
+    }
+    return read_tls(serving, err) < 0 ? -1 : read_monitoring(serving, err);
+}
+
+static int open_rest(struct serving *serving, struct error *err)
+{
+    const struct serve_settings *settings = serving->settings;
+    struct door_options door = serving->door;
+    bool use;
+    if (read_address(settings->host, "--rest-port", settings->rest_port, &door.address, &use, err) <
+        0)
+        return -1;
+    if (!use)
+        return 0;
+    door.threads = settings->rest_threads;
+    door.answer_seconds = (double)settings->rest_timeout_ms / 1e3;
+    if (rest_door_start(serving->core, &door, &serving->rest, err) < 0)
+        return error_wrap(err, "--rest-port");
+    printf("Exporting HTTP/REST API at:%s:%d ...\n", settings->host, rest_door_port(serving->rest));
+    if (settings->status_page) {
+        char url[256];
+        printf("Status page: %s\n", rest_door_url(serving->rest, url, sizeof url));
+    }
+    return 0;
+}
+
+static int open_grpc(struct serving *serving, struct error *err)
+{
+    const struct serve_settings *settings = serving->settings;
+    struct door_options door = serving->door;
+    bool use;
+    if (read_address(settings->host, "--port", settings->port, &door.address, &use, err) < 0)
+        return -1;
+    if (!grpc_door_start) {
+        if (use && given(serving, "port"))
+            return error_set(err, ERROR_USAGE, "--port=%s: this build has no gRPC", settings->port);
+        return 0;
+    }
+    if (!use && !settings->socket_path)
+        return 0;
+    door.socket_path = settings->socket_path;
+    door.threads = settings->grpc_threads;
+    door.channel_arguments = settings->channel_arguments;
+    door.tensor_content = settings->tensor_content;
+    if (grpc_door_start(serving->core, &door, &serving->grpc, err) < 0)
+        return error_wrap(err, "--port");
+    printf("Running gRPC ModelServer at %s:%d ...\n", settings->host,
+           grpc_door_port(serving->grpc));
+    return 0;
+}
+
+/* --- running --------------------------------------------------------------------------------- */
+
+static void serve_until(struct serving *serving, const atomic_int *stop)
+{
+    double poll = serving->settings->config_file ? serving->settings->config_poll_seconds : 0;
+    double next = clock_seconds() + poll;
+    bool ready = false;
+    while (!stop_wanted(stop)) {
+        struct timespec nap = {.tv_nsec = (long)(LOOK_EVERY_SECONDS * 1e9)};
+        nanosleep(&nap, NULL);
+        if (!ready && core_ready(serving->core)) {
+            ready = true;
+            printf("Ready after %.2f s\n", clock_since_process_start());
+            fflush(stdout);
+        }
+        if (poll > 0 && clock_seconds() >= next) {
+            read_models_again(serving);
+            next = clock_seconds() + poll;
+        }
+    }
+}
+
+/* Both doors share the time. */
+static int drain(struct serving *serving)
+{
+    double until = clock_seconds() + serving->settings->drain_seconds;
+    core_begin_ending(serving->core);
+    log_line(LOG_INFO, "draining: no new connections, requests in flight finish");
+    rest_door_drain(serving->rest, serving->settings->drain_seconds);
+    if (serving->grpc)
+        grpc_door_drain(serving->grpc, until - clock_seconds());
+    int left = batcher_pending(core_batcher(serving->core));
+    if (left > 0)
+        log_line(LOG_WARNING, "%d requests were not answered within %.0f s", left,
+                 serving->settings->drain_seconds);
+    return left > 0 ? STATUS_FAILED : STATUS_DONE;
+}
+
+static void close_all(struct serving *serving)
+{
+    rest_door_stop(serving->rest);
+    if (serving->grpc)
+        grpc_door_stop(serving->grpc);
+    core_destroy(serving->core);
+    access_log_close(serving->log);
+    arena_destroy(serving->arena);
+}
+
+int serving_run(const struct serve_settings *settings, const struct options *parsed,
+                const atomic_int *stop, struct error *err)
+{
+    struct serving serving = {.settings = settings, .parsed = parsed, .arena = arena_create()};
+    int status = serving.arena ? 0 : error_set(err, ERROR_MEMORY, "no memory for the server");
+    if (status == 0)
+        status = prepare_doors(&serving, err);
+    if (status == 0)
+        status = open_core(&serving, err);
+    if (status == 0)
+        status = open_grpc(&serving, err);
+    if (status == 0)
+        status = open_rest(&serving, err);
+    if (status == 0 && !serving.rest && !serving.grpc)
+        status = error_set(err, ERROR_USAGE, "no door is open: give --port or --rest-port");
+    fflush(stdout);
+    if (status == 0) {
+        serve_until(&serving, stop);
+        status = drain(&serving);
+    }
+    close_all(&serving);
+    return status;
+}

@@ -1,0 +1,560 @@
+/* TensorFlow's operations in our words, one function each. */
+#include <float.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "convert/tf_import.h"
+#include "exec/known_ops.h"
+
+/* Of a convolution or matrix product that still waits for a bias. */
+struct import_product {
+    struct import_value x, weights;
+    const struct tf_def_node *node;
+    bool convolution;
+    struct conv2d_options options;
+    int channels;     /* out */
+    bool transposed;  /* the matrix is [out, in] */
+    value_id settled; /* without a bias; -1: not yet */
+};
+
+typedef struct import_value import_fn(struct import *import, struct import_frame *frame,
+                                      const struct tf_def_node *node);
+
+static struct import_value nothing(void)
+{
+    return (struct import_value){.kind = IMPORT_NOTHING};
+}
+
+static struct import_value value_of(value_id id)
+{
+    return (struct import_value){.kind = id < 0 ? IMPORT_NOTHING : IMPORT_VALUE, .id = id};
+}
+
+static const struct shape *shape_of(const struct import *import, const struct import_value *value)
+{
+    return &graph_value(import->graph, value->id)->shape;
+}
+
+/* An input that must be a value of the graph; without pads, unless they are wanted. */
+static struct import_value take(struct import *import, struct import_frame *frame,
+                                const struct tf_def_node *node, int input)
+{
+    struct import_value value = import_settle(import, import_input(import, frame, node, input));
+    bool padded = value.pads[0] || value.pads[1] || value.pads[2] || value.pads[3];
+    if (value.kind == IMPORT_NOTHING)
+        return value;
+    return value.kind != IMPORT_VALUE || padded ? import_refuse(import, node) : value;
+}
+
+static bool is_weights(const struct import_value *value)
+{
+    return value->kind == IMPORT_WEIGHTS ||
+           (value->kind == IMPORT_CONSTANT && value->constant.dtype == DTYPE_F32);
+}
+
+/* A few bytes may promise any size. */
+#define MOST_ELEMENTS (INT64_C(1) << 40)
+
+static bool is_sensible(const struct shape *shape)
+{
+    int64_t count = 1;
+    for (int i = 0; i < shape->ndim; i++) {
+        bool batch = i == 0 && shape->dim[i] == SHAPE_BATCH;
+        if (!batch && (shape->dim[i] < 1 || shape->dim[i] > MOST_ELEMENTS / count))
+            return false;
+        count *= batch ? 1 : shape->dim[i];
+    }
+    return true;
+}
+
+static bool weights_shape(const struct import_value *value, struct shape *out)
+{
+    if (value->kind == IMPORT_CONSTANT)
+        *out = value->constant.shape;
+    else if (!tf_def_shape(value->variable, "shape", out))
+        return false;
+    return is_sensible(out);
+}
+
+/* Small integers of a constant: axes, paddings, shapes. -1: it is none. */
+static int constant_ints(const struct import_value *value, int64_t *out, int room)
+{
+    const struct tensor *tensor = &value->constant;
+    int64_t count = value->kind == IMPORT_CONSTANT ? shape_count(&tensor->shape) : -1;
+    if (count < 0 || count > room || (tensor->dtype != DTYPE_I32 && tensor->dtype != DTYPE_I64))
+        return -1;
+    for (int64_t i = 0; i < count; i++)
+        out[i] = tensor->dtype == DTYPE_I32 ? ((const int32_t *)tensor->data)[i]
+                                            : ((const int64_t *)tensor->data)[i];
+    return (int)count;
+}
+
+/* ---- sources ---- */
+
+static struct import_value import_const(struct import *import, struct import_frame *frame,
+                                        const struct tf_def_node *node)
+{
+    struct import_value value = {.kind = IMPORT_CONSTANT};
+    struct error ignored;
+    (void)frame;
+    /* One of a type we lack is refused where it is used. */
+    if (tf_def_tensor(node, "value", import->arena, &value.constant, &ignored) < 0)
+        return import_refuse(import, node);
+    return value;
+}
+
+static struct import_value import_handle(struct import *import, struct import_frame *frame,
+                                         const struct tf_def_node *node)
+{
+    (void)import;
+    (void)frame;
+    return (struct import_value){.kind = IMPORT_VARIABLE, .variable = node};
+}
+
+static struct import_value import_read(struct import *import, struct import_frame *frame,
+                                       const struct tf_def_node *node)
+{
+    struct import_value value = import_input(import, frame, node, 0);
+    if (value.kind == IMPORT_VARIABLE)
+        value.kind = IMPORT_WEIGHTS;
+    else if (value.kind != IMPORT_NOTHING)
+        return import_refuse(import, node);
+    return value;
+}
+
+static struct import_value import_pass(struct import *import, struct import_frame *frame,
+                                       const struct tf_def_node *node)
+{
+    return import_input(import, frame, node, 0);
+}
+
+/* ---- products and biases ---- */
+
+static value_id build_product(struct import *import, const struct import_product *product,
+                              const struct import_value *bias)
+{
+    struct conv2d_options options = product->options;
+    struct graph *graph = import->graph;
+    options.no_bias = !bias;
+    value_id id = product->convolution
+                      ? lockstep_conv2d(graph, product->x.id, product->channels, options)
+                      : lockstep_dense(graph, product->x.id, product->channels,
+                                       (struct dense_options){.no_bias = !bias});
+    if (id < 0)
+        return id;
+    const struct node *node = graph_node_at(graph, graph_value(graph, id)->producer);
+    enum import_turn turn = product->convolution  ? TURN_CONVOLUTION
+                            : product->transposed ? TURN_MATRIX_TRANSPOSED
+                                                  : TURN_MATRIX;
+    bool kept =
+        import_add_load(import, node->inputs[1], &product->weights, turn, product->x.flat) &&
+        (!bias || import_add_load(import, node->inputs[2], bias, TURN_NONE, NULL));
+    return kept ? id : -1;
+}
+
+struct import_value import_settle(struct import *import, struct import_value value)
+{
+    if (value.kind != IMPORT_PRODUCT)
+        return value;
+    if (value.product->settled < 0)
+        value.product->settled = build_product(import, value.product, NULL);
+    return value_of(value.product->settled);
+}
+
+static struct import_value make_product(struct import *import, struct import_product product)
+{
+    struct import_product *copy = ARENA_NEW(import->arena, struct import_product);
+    if (!copy)
+        return nothing();
+    *copy = product;
+    copy->settled = -1;
+    return (struct import_value){.kind = IMPORT_PRODUCT, .product = copy};
+}
+
+static struct import_value import_mat_mul(struct import *import, struct import_frame *frame,
+                                          const struct tf_def_node *node)
+{
+    struct import_value x = take(import, frame, node, 0);
+    struct import_value weights = import_input(import, frame, node, 1);
+    struct shape shape;
+    bool transposed = tf_def_bool(node, "transpose_b", false);
+    if (x.kind == IMPORT_NOTHING || weights.kind == IMPORT_NOTHING)
+        return nothing();
+    if (!is_weights(&weights) || !weights_shape(&weights, &shape) || shape.ndim != 2 ||
+        tf_def_bool(node, "transpose_a", false) || shape_of(import, &x)->ndim != 2 ||
+        shape.dim[transposed ? 1 : 0] != shape_of(import, &x)->dim[1] ||
+        shape.dim[transposed ? 0 : 1] < 1 || shape.dim[transposed ? 0 : 1] > INT32_MAX)
+        return import_refuse(import, node);
+    return make_product(import,
+                        (struct import_product){.x = x,
+                                                .weights = weights,
+                                                .node = node,
+                                                .channels = (int)shape.dim[transposed ? 0 : 1],
+                                                .transposed = transposed});
+}
+
+/* One number for both axes, of a list for N, H, W, C. */
+static bool both_axes(const struct tf_def_node *node, const char *name, int missing, int *out)
+{
+    int64_t list[4];
+    int count = tf_def_ints(node, name, list, 4);
+    *out = missing;
+    if (count < 0)
+        return true;
+    if (count != 4 || list[0] != 1 || list[3] != 1 || list[1] != list[2] || list[1] < 1 ||
+        list[1] > 1 << 16)
+        return false;
+    *out = (int)list[1];
+    return true;
+}
+
+/* Zeros around the picture, given by the node or by a Pad before it. */
+static bool take_padding(const struct tf_def_node *node, const int64_t before[4],
+                         enum padding *padding, int *first, int *last)
+{
+    int64_t pads[8] = {0};
+    bool padded = before[0] || before[1] || before[2] || before[3];
+    *padding = tf_def_text_is(node, "padding", "SAME", false) ? PADDING_SAME : PADDING_VALID;
+    if (tf_def_text_is(node, "padding", "EXPLICIT", false)) {
+        if (tf_def_ints(node, "explicit_paddings", pads, 8) != 8)
+            return false;
+        *padding = PADDING_EXPLICIT;
+    }
+    if (padded && *padding != PADDING_VALID)
+        return false;
+    for (int i = 0; padded && i < 4; i++)
+        pads[2 + i] = before[i];
+    if (padded)
+        *padding = PADDING_EXPLICIT;
+    *first = (int)pads[2];
+    *last = (int)pads[3];
+    return pads[0] == 0 && pads[1] == 0 && pads[6] == 0 && pads[7] == 0 && pads[2] == pads[4] &&
+           pads[3] == pads[5] && pads[2] >= 0 && pads[3] >= 0 && pads[2] < 1 << 16 &&
+           pads[3] < 1 << 16;
+}
+
+static bool is_picture(const struct import *import, const struct import_value *x)
+{
+    return x->kind == IMPORT_VALUE && shape_of(import, x)->ndim == 4 && !x->channels_first;
+}
+
+static struct import_value import_conv(struct import *import, struct import_frame *frame,
+                                       const struct tf_def_node *node)
+{
+    struct import_value x = import_settle(import, import_input(import, frame, node, 0));
+    struct import_value weights = import_input(import, frame, node, 1);
+    struct conv2d_options options = {0};
+    struct shape shape;
+    bool depthwise = strcmp(node->op, "Conv2D") != 0;
+    if (x.kind == IMPORT_NOTHING || weights.kind == IMPORT_NOTHING)
+        return nothing();
+    if (!is_picture(import, &x) || !is_weights(&weights) || !weights_shape(&weights, &shape) ||
+        shape.ndim != 4 || !tf_def_text_is(node, "data_format", "NHWC", true) ||
+        !both_axes(node, "strides", 1, &options.stride) ||
+        !both_axes(node, "dilations", 1, &options.dilation) ||
+        !take_padding(node, x.pads, &options.padding, &options.pad_before, &options.pad_after))
+        return import_refuse(import, node);
+    for (int i = 0; i < 4; i++)
+        if (shape.dim[i] < 1 || shape.dim[i] > 1 << 20)
+            return import_refuse(import, node);
+    int64_t in = shape_of(import, &x)->dim[1];
+    int64_t groups = depthwise ? in : in / shape.dim[2];
+    options.kernel_height = (int)shape.dim[0];
+    options.kernel_width = (int)shape.dim[1];
+    options.groups = (int)groups;
+    int64_t channels = depthwise ? shape.dim[2] * shape.dim[3] : shape.dim[3];
+    if (groups < 1 || (depthwise ? shape.dim[2] != in : shape.dim[2] * groups != in) ||
+        channels > 1 << 20)
+        return import_refuse(import, node);
+    return make_product(import, (struct import_product){.x = x,
+                                                        .weights = weights,
+                                                        .node = node,
+                                                        .convolution = true,
+                                                        .options = options,
+                                                        .channels = (int)channels});
+}
+
+static struct import_value add_bias(struct import *import, const struct tf_def_node *node,
+                                    const struct import_value *product,
+                                    const struct import_value *bias)
+{
+    struct shape shape;
+    if (!weights_shape(bias, &shape) || shape.ndim != 1 ||
+        shape.dim[0] != product->product->channels)
+        return import_refuse(import, node);
+    return value_of(build_product(import, product->product, bias));
+}
+
+static struct import_value import_add(struct import *import, struct import_frame *frame,
+                                      const struct tf_def_node *node)
+{
+    struct import_value a = import_input(import, frame, node, 0);
+    struct import_value b = import_input(import, frame, node, 1);
+    if (a.kind == IMPORT_NOTHING || b.kind == IMPORT_NOTHING)
+        return nothing();
+    if (a.kind == IMPORT_PRODUCT && is_weights(&b))
+        return add_bias(import, node, &a, &b);
+    if (b.kind == IMPORT_PRODUCT && is_weights(&a))
+        return add_bias(import, node, &b, &a);
+    a = take(import, frame, node, 0);
+    b = take(import, frame, node, 1);
+    if (a.kind != IMPORT_VALUE || b.kind != IMPORT_VALUE)
+        return nothing();
+    if (!shape_equal(shape_of(import, &a), shape_of(import, &b)) ||
+        memcmp(a.flat, b.flat, sizeof a.flat) != 0 || a.channels_first != b.channels_first)
+        return import_refuse(import, node);
+    struct import_value sum = a;
+    sum.id = lockstep_add(import->graph, a.id, b.id);
+    return sum.id < 0 ? nothing() : sum;
+}
+
+/* ---- element by element ---- */
+
+static struct import_value import_relu(struct import *import, struct import_frame *frame,
+                                       const struct tf_def_node *node)
+{
+    struct import_value x = take(import, frame, node, 0);
+    if (x.kind == IMPORT_VALUE)
+        x.id = lockstep_relu(import->graph, x.id);
+    return x.id < 0 ? nothing() : x;
+}
+
+static struct import_value import_sigmoid(struct import *import, struct import_frame *frame,
+                                          const struct tf_def_node *node)
+{
+    struct import_value x = take(import, frame, node, 0);
+    if (x.kind == IMPORT_VALUE)
+        x.id = lockstep_sigmoid(import->graph, x.id);
+    return x.id < 0 ? nothing() : x;
+}
+
+static struct import_value import_norm(struct import *import, struct import_frame *frame,
+                                       const struct tf_def_node *node)
+{
+    struct import_value x = take(import, frame, node, 0), numbers[4];
+    bool whole = x.kind == IMPORT_VALUE;
+    for (int i = 0; i < 4; i++) {
+        numbers[i] = import_input(import, frame, node, 1 + i);
+        whole = whole && numbers[i].kind != IMPORT_NOTHING;
+    }
+    if (!whole)
+        return nothing();
+    if (!is_picture(import, &x) || tf_def_bool(node, "is_training", true) ||
+        !tf_def_text_is(node, "data_format", "NHWC", true))
+        return import_refuse(import, node);
+    for (int i = 0; i < 4; i++) {
+        struct shape shape;
+        if (!is_weights(&numbers[i]) || !weights_shape(&numbers[i], &shape) || shape.ndim != 1 ||
+            shape.dim[0] != shape_of(import, &x)->dim[1])
+            return import_refuse(import, node);
+    }
+    float epsilon = tf_def_float(node, "epsilon", 1e-4f);
+    value_id id = lockstep_batch_norm(
+        import->graph, x.id,
+        (struct batch_norm_options){.epsilon = epsilon > 0 ? epsilon : FLT_MIN});
+    if (id < 0)
+        return nothing();
+    const struct node *made =
+        graph_node_at(import->graph, graph_value(import->graph, id)->producer);
+    for (int i = 0; i < 4; i++)
+        if (!import_add_load(import, made->inputs[BATCH_NORM_SCALE + i], &numbers[i], TURN_NONE,
+                             NULL))
+            return nothing();
+    return value_of(id);
+}
+
+/* ---- windows and shapes ---- */
+
+static struct import_value import_pool(struct import *import, struct import_frame *frame,
+                                       const struct tf_def_node *node)
+{
+    struct import_value x = take(import, frame, node, 0);
+    struct pool_options options = {0};
+    static const int64_t none[4];
+    if (x.kind == IMPORT_NOTHING)
+        return x;
+    if (!is_picture(import, &x) || !tf_def_text_is(node, "data_format", "NHWC", true) ||
+        !both_axes(node, "ksize", 0, &options.kernel) ||
+        !both_axes(node, "strides", 1, &options.stride) || options.kernel < 1 ||
+        !take_padding(node, none, &options.padding, &options.pad_before, &options.pad_after))
+        return import_refuse(import, node);
+    bool max = !strcmp(node->op, "MaxPool");
+    return value_of(max ? lockstep_max_pool(import->graph, x.id, options)
+                        : lockstep_avg_pool(import->graph, x.id, options));
+}
+
+static struct import_value import_mean(struct import *import, struct import_frame *frame,
+                                       const struct tf_def_node *node)
+{
+    struct import_value x = take(import, frame, node, 0);
+    struct import_value axes = import_input(import, frame, node, 1);
+    int64_t list[4];
+    if (x.kind == IMPORT_NOTHING || axes.kind == IMPORT_NOTHING)
+        return nothing();
+    if (!is_picture(import, &x) || constant_ints(&axes, list, 4) != 2 || list[0] != 1 ||
+        list[1] != 2)
+        return import_refuse(import, node);
+    value_id id = lockstep_global_avg_pool(import->graph, x.id);
+    return value_of(tf_def_bool(node, "keep_dims", false) ? id
+                                                          : lockstep_flatten(import->graph, id));
+}
+
+static struct import_value import_pad(struct import *import, struct import_frame *frame,
+                                      const struct tf_def_node *node)
+{
+    struct import_value x = take(import, frame, node, 0);
+    struct import_value pads = import_input(import, frame, node, 1);
+    int64_t list[8];
+    if (x.kind == IMPORT_NOTHING || pads.kind == IMPORT_NOTHING)
+        return nothing();
+    if (!is_picture(import, &x) || constant_ints(&pads, list, 8) != 8 || list[0] || list[1] ||
+        list[6] || list[7])
+        return import_refuse(import, node);
+    memcpy(x.pads, list + 2, sizeof x.pads);
+    return x;
+}
+
+static struct import_value import_transpose(struct import *import, struct import_frame *frame,
+                                            const struct tf_def_node *node)
+{
+    static const int64_t channels_first[] = {0, 3, 1, 2}, channels_last[] = {0, 2, 3, 1};
+    struct import_value x = take(import, frame, node, 0);
+    struct import_value order = import_input(import, frame, node, 1);
+    int64_t list[4];
+    if (x.kind == IMPORT_NOTHING || order.kind == IMPORT_NOTHING)
+        return nothing();
+    bool four = shape_of(import, &x)->ndim == 4 && constant_ints(&order, list, 4) == 4;
+    const int64_t *wanted = x.channels_first ? channels_last : channels_first;
+    if (!four || memcmp(list, wanted, sizeof list) != 0)
+        return import_refuse(import, node);
+    x.channels_first = !x.channels_first;
+    return x;
+}
+
+/* Only to rows; what is in a row stays in TensorFlow's order, and the next matrix is turned. */
+static struct import_value import_reshape(struct import *import, struct import_frame *frame,
+                                          const struct tf_def_node *node)
+{
+    struct import_value x = take(import, frame, node, 0);
+    struct import_value shape = import_input(import, frame, node, 1);
+    int64_t list[2];
+    if (x.kind == IMPORT_NOTHING || shape.kind == IMPORT_NOTHING)
+        return nothing();
+    const struct shape *old = shape_of(import, &x);
+    struct shape rest = *old;
+    rest.dim[0] = 1;
+    if (constant_ints(&shape, list, 2) != 2 || list[0] != -1 || list[1] != shape_count(&rest))
+        return import_refuse(import, node);
+    if (old->ndim == 2)
+        return x;
+    struct import_value rows = value_of(lockstep_flatten(import->graph, x.id));
+    if (old->ndim == 4 && !x.channels_first && old->dim[2] * old->dim[3] > 1) {
+        old = shape_of(import, &x);
+        rows.flat[0] = old->dim[2];
+        rows.flat[1] = old->dim[3];
+        rows.flat[2] = old->dim[1];
+    }
+    return rows;
+}
+
+static struct import_value import_concat(struct import *import, struct import_frame *frame,
+                                         const struct tf_def_node *node)
+{
+    int count = node->input_count - 1;
+    struct import_value axis = count > 0 ? import_input(import, frame, node, count) : nothing();
+    value_id *parts = ARENA_ARRAY(import->arena, value_id, node->input_count + 1);
+    int64_t along;
+    bool whole = axis.kind != IMPORT_NOTHING && parts, fits = constant_ints(&axis, &along, 1) == 1;
+    int ndim = 0;
+    for (int i = 0; whole && i < count; i++) {
+        struct import_value part = take(import, frame, node, i);
+        whole = part.kind == IMPORT_VALUE;
+        if (!whole)
+            break;
+        ndim = shape_of(import, &part)->ndim;
+        parts[i] = part.id;
+        fits = fits && !part.channels_first && !part.flat[2];
+    }
+    if (!whole)
+        return nothing();
+    if (!fits || (ndim == 4 ? along != 3 && along != -1 : along != 1 && along != -1))
+        return import_refuse(import, node);
+    return value_of(lockstep_concat(import->graph, parts, count));
+}
+
+/* ---- the end ---- */
+
+static struct import_value import_softmax(struct import *import, struct import_frame *frame,
+                                          const struct tf_def_node *node)
+{
+    struct import_value x = take(import, frame, node, 0);
+    if (x.kind == IMPORT_NOTHING)
+        return x;
+    if (shape_of(import, &x)->ndim != 2 || x.flat[2])
+        return import_refuse(import, node);
+    return (struct import_value){.kind = IMPORT_ANSWER, .id = x.id, .answer = ANSWER_SOFTMAX};
+}
+
+static struct import_value import_arg_max(struct import *import, struct import_frame *frame,
+                                          const struct tf_def_node *node)
+{
+    struct import_value x = import_settle(import, import_input(import, frame, node, 0));
+    struct import_value axis = import_input(import, frame, node, 1);
+    int64_t along;
+    if (x.kind == IMPORT_NOTHING || axis.kind == IMPORT_NOTHING)
+        return nothing();
+    bool fits = x.kind == IMPORT_VALUE || (x.kind == IMPORT_ANSWER && x.answer == ANSWER_SOFTMAX);
+    if (!fits || constant_ints(&axis, &along, 1) != 1 || (along != 1 && along != -1) ||
+        shape_of(import, &x)->ndim != 2 || x.flat[2])
+        return import_refuse(import, node);
+    return (struct import_value){.kind = IMPORT_ANSWER, .id = x.id, .answer = ANSWER_ARGMAX};
+}
+
+/* ---- all of them ---- */
+
+static const struct {
+    const char *op;
+    import_fn *import;
+} operations[] = {
+    {"Add", import_add},
+    {"AddV2", import_add},
+    {"ArgMax", import_arg_max},
+    {"AvgPool", import_pool},
+    {"BiasAdd", import_add},
+    {"ConcatV2", import_concat},
+    {"Const", import_const},
+    {"Conv2D", import_conv},
+    {"DepthwiseConv2dNative", import_conv},
+    {"FusedBatchNorm", import_norm},
+    {"FusedBatchNormV2", import_norm},
+    {"FusedBatchNormV3", import_norm},
+    {"Identity", import_pass},
+    {"MatMul", import_mat_mul},
+    {"MaxPool", import_pool},
+    {"Mean", import_mean},
+    {"Pad", import_pad},
+    {"PreventGradient", import_pass},
+    {"ReadVariableOp", import_read},
+    {"Relu", import_relu},
+    {"Reshape", import_reshape},
+    {"Sigmoid", import_sigmoid},
+    {"Softmax", import_softmax},
+    {"StopGradient", import_pass},
+    {"Transpose", import_transpose},
+    {"VarHandleOp", import_handle},
+};
+
+struct import_value import_node(struct import *import, struct import_frame *frame,
+                                const struct tf_def_node *node)
+{
+    for (size_t i = 0; i < sizeof operations / sizeof *operations; i++)
+        if (!strcmp(operations[i].op, node->op)) {
+            struct import_value value = operations[i].import(import, frame, node);
+            bool fits = value.kind != IMPORT_VALUE || is_sensible(shape_of(import, &value));
+            return fits ? value : import_refuse(import, node);
+        }
+    /* What it is made from may lack operations, too. */
+    for (int i = 0; i < node->input_count; i++)
+        import_input(import, frame, node, i);
+    return import_refuse(import, node);
+}

@@ -1,0 +1,92 @@
+#include "serve/version_files.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+static bool read_number(const char *name, int64_t *out)
+{
+    for (const char *at = name; *at; at++)
+        if (!isdigit((unsigned char)*at))
+            return false;
+    errno = 0;
+    *out = *name ? strtoll(name, NULL, 10) : 0;
+    return *name && errno == 0;
+}
+
+static int falling(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+int version_files_list(const char *directory, int64_t *out, struct error *err)
+{
+    DIR *entries = opendir(directory);
+    if (!entries)
+        return error_set(err, ERROR_IO, "%s: %s", directory, strerror(errno));
+    int count = 0;
+    const struct dirent *entry;
+    while (count < VERSION_FILES_MAX && (entry = readdir(entries))) {
+        struct stat info;
+        if (read_number(entry->d_name, &out[count]) &&
+            fstatat(dirfd(entries), entry->d_name, &info, 0) == 0 && S_ISDIR(info.st_mode))
+            count++;
+    }
+    closedir(entries);
+    qsort(out, (size_t)count, sizeof *out, falling);
+    return count;
+}
+
+/* FNV-1a. Of one entry, so that the order in which a directory is read does not matter. */
+static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
+{
+    const unsigned char *at = data;
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ at[i]) * 0x100000001b3u;
+    return hash;
+}
+
+enum { STAMP_DEPTH = 4, STAMP_ENTRIES = 10000 };
+
+static uint64_t stamp_below(int parent, const char *name, int depth, int *left)
+{
+    uint64_t sum = 0;
+    int descriptor = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *entries = descriptor >= 0 ? fdopendir(descriptor) : NULL;
+    if (!entries) {
+        if (descriptor >= 0)
+            close(descriptor);
+        return 1;
+    }
+    const struct dirent *entry;
+    while ((entry = readdir(entries)) && (*left)-- > 0) {
+        struct stat info;
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+            fstatat(dirfd(entries), entry->d_name, &info, 0) < 0)
+            continue;
+        uint64_t hash = mix(0xcbf29ce484222325u, entry->d_name, strlen(entry->d_name));
+        hash = mix(hash, &info.st_size, sizeof info.st_size);
+        hash = mix(hash, &info.st_mtim, sizeof info.st_mtim);
+        if (S_ISDIR(info.st_mode) && depth < STAMP_DEPTH) {
+            uint64_t below = stamp_below(dirfd(entries), entry->d_name, depth + 1, left);
+            hash = mix(hash, &below, sizeof below);
+        }
+        sum += hash;
+    }
+    closedir(entries);
+    return sum;
+}
+
+uint64_t version_files_stamp(const char *directory)
+{
+    int left = STAMP_ENTRIES;
+    return stamp_below(AT_FDCWD, directory, 0, &left);
+}

@@ -1,0 +1,323 @@
+#include "convert/imported.h"
+
+#include <math.h>
+
+#include "base/arena.h"
+#include "base/files.h"
+#include "base/strbuf.h"
+#include "convert/export.h"
+#include "convert/face.h"
+#include "data/fingerprint.h"
+#include "exec/params.h"
+#include "exec/plan.h"
+#include "graph/graph.h"
+#include "models/registry.h"
+#include "support/test.h"
+#include "tensor/random.h"
+#include "wire/example.h"
+
+/* A network as a training leaves it. */
+struct trained {
+    struct graph *graph;
+    struct params *params;
+    struct plan *plan;
+    struct face face;
+};
+
+static struct trained make_trained(const char *name, const struct model_args *args)
+{
+    const struct model *model = model_find(name);
+    struct trained trained = {.graph = graph_create(), .face = {.model = name, .args = *args}};
+    struct plan_options options = {.mode = PLAN_SERVE, .batch = 3, .threads = 1};
+    struct error err = {0};
+    model->build(trained.graph, args);
+    ASSERT_OK(graph_finish(trained.graph, &err), err);
+    ASSERT_OK(params_create(trained.graph, 0, NULL, &trained.params, &err), err);
+    ASSERT_OK(plan_create(trained.graph, trained.params, &options, &trained.plan, &err), err);
+    ASSERT_OK(params_initialize(trained.params, 7, &err), err);
+    plan_destroy(trained.plan); /* it folded what was there before */
+    ASSERT_OK(plan_create(trained.graph, trained.params, &options, &trained.plan, &err), err);
+    return trained;
+}
+
+static struct trained make_digits(void)
+{
+    return make_trained("mnist_custom", &(struct model_args){.classes = 10, .image_size = 28});
+}
+
+static struct trained make_table(void)
+{
+    return make_trained("wide_deep", &(struct model_args){.embedding_rows = 50,
+                                                          .embedding_dim = 4,
+                                                          .numerics = 2,
+                                                          .categoricals = 3,
+                                                          .hidden = {8}});
+}
+
+static void destroy_trained(struct trained *trained)
+{
+    plan_destroy(trained->plan);
+    params_destroy(trained->params);
+    graph_destroy(trained->graph);
+}
+
+static const char *export_new(const struct trained *trained, const char *name)
+{
+    static char path[PATH_MAX];
+    struct export_result result;
+    struct error err = {0};
+    ASSERT_OK(export_write(test_path("%s", name), trained->graph, trained->params, &trained->face,
+                           &result, &err),
+              err);
+    snprintf(path, sizeof path, "%s", result.path);
+    return path;
+}
+
+static struct imported *read_new(const char *path)
+{
+    struct imported *model;
+    struct error err = {0};
+    ASSERT_OK(imported_read(path, &model, &err), err);
+    return model;
+}
+
+static struct plan *serve(const struct imported *model, int batch)
+{
+    struct plan_options options = {.mode = PLAN_SERVE, .batch = batch, .threads = 1};
+    struct plan *plan;
+    struct error err = {0};
+    ASSERT_OK(plan_create(model->graph, model->params, &options, &plan, &err), err);
+    ASSERT_INT(plan_input_count(plan), ==, model->input_count);
+    for (int i = 0; i < model->input_count; i++)
+        ASSERT_TEXT(plan_input_name(plan, i), model->inputs[i].name);
+    return plan;
+}
+
+static struct tensor draw(struct arena *arena, const struct imported_port *port, int batch)
+{
+    struct tensor tensor;
+    struct error err = {0};
+    struct random random = {.key = 5};
+    ASSERT_OK(
+        tensor_create(arena, port->dtype, shape_with_batch(port->shape, batch), &tensor, &err),
+        err);
+    for (int64_t i = 0; i < shape_count(&tensor.shape); i++)
+        if (port->dtype == DTYPE_F32)
+            ((float *)tensor.data)[i] = random_normal(&random);
+        else
+            ((int64_t *)tensor.data)[i] = (int64_t)random_next(&random);
+    return tensor;
+}
+
+/* ---- the same numbers ---- */
+
+static void assert_same_answers(struct trained *trained, const struct imported *model)
+{
+    struct arena *arena = arena_create();
+    struct tensor inputs[4], before[4], after[4];
+    struct plan *plan = serve(model, 3);
+    for (int i = 0; i < model->input_count; i++)
+        inputs[i] = draw(arena, &model->inputs[i], 3);
+    plan_forward(trained->plan, inputs, before);
+    plan_forward(plan, inputs, after);
+    for (int i = 0; i < model->output_count; i++)
+        ASSERT_BYTES(after[i].data, before[i].data, tensor_bytes(&before[i]));
+    plan_destroy(plan);
+    arena_destroy(arena);
+}
+
+TEST(imported, network_computes_the_bits_of_the_one_that_was_exported)
+{
+    struct trained digits = make_digits(), table = make_table();
+    struct imported *model = read_new(export_new(&digits, "digits"));
+    assert_same_answers(&digits, model);
+    ASSERT_TEXT(model->model, "mnist_custom");
+    imported_destroy(model);
+    model = read_new(export_new(&table, "table"));
+    assert_same_answers(&table, model);
+    imported_destroy(model);
+    destroy_trained(&table);
+    destroy_trained(&digits);
+}
+
+/* ---- signatures ---- */
+
+static const struct signature *must_have(const struct imported *model, const char *name)
+{
+    const struct signature *signature = imported_signature(model, name);
+    ASSERT_TRUE(signature != NULL);
+    return signature;
+}
+
+TEST(imported, pictures_are_asked_by_the_names_that_clients_know)
+{
+    struct trained digits = make_digits();
+    struct imported *model = read_new(export_new(&digits, "names"));
+    const struct signature *signature = must_have(model, NULL);
+    char shape[64];
+    ASSERT_TEXT(signature->name, "serving_default");
+    ASSERT_TEXT(signature->method, "tensorflow/serving/predict");
+    ASSERT_INT(signature->input_count, ==, 1);
+    ASSERT_TEXT(signature->inputs[0].key, "input_tensor");
+    ASSERT_TEXT(shape_text(&signature->inputs[0].shape, shape, sizeof shape), "[N, 28, 28, 1]");
+    ASSERT_TEXT(signature->outputs[0].key, "classes");
+    ASSERT_TEXT(signature->outputs[1].key, "probabilities");
+    ASSERT_TRUE(imported_signature(model, "image_bytes") == NULL); /* they are grey */
+    ASSERT_TRUE(imported_signature(model, "nonsense") == NULL);
+    imported_destroy(model);
+    destroy_trained(&digits);
+}
+
+/* A request of two rows for the small table. */
+static void fill_request(struct tensor request[5])
+{
+    static float first[] = {1.5f, -2}, second[] = {0, 7};
+    static struct text_view a[] = {{"x", 1}, {"", 0}}, b[] = {{"68fd1e64", 8}, {"y", 1}},
+                            c[] = {{" ", 1}, {"a longer category", 17}};
+    void *data[] = {first, second, a, b, c};
+    for (int i = 0; i < 5; i++)
+        request[i] = (struct tensor){i < 2 ? DTYPE_F32 : DTYPE_STRING, SHAPE(2), data[i]};
+}
+
+TEST(imported, columns_become_numbers_and_fingerprints_in_their_row)
+{
+    struct trained table = make_table();
+    struct imported *model = read_new(export_new(&table, "columns"));
+    const struct signature *predict = must_have(model, "predict");
+    float numeric[3][2] = {{0}};
+    int64_t category[3][3] = {{0}};
+    struct tensor request[5],
+        inputs[2] = {{DTYPE_I64, SHAPE(3, 3), category}, {DTYPE_F32, SHAPE(3, 2), numeric}};
+    struct error err = {0};
+    ASSERT_INT(predict->input_count, ==, 5);
+    ASSERT_TEXT(model->inputs[0].name, "category");
+    fill_request(request);
+    /* In the order of the signature, which has the inputs' own. */
+    struct tensor ordered[5];
+    for (int i = 0; i < 5; i++) {
+        bool number = predict->inputs[i].key[0] == 'I';
+        int column = predict->inputs[i].key[1] - '1';
+        ordered[i] = request[number ? column : 2 + column];
+        ASSERT_INT(predict->inputs[i].dtype, ==, number ? DTYPE_F32 : DTYPE_STRING);
+    }
+    ASSERT_OK(imported_prepare(model, predict, ordered, 2, inputs, 1, &err), err);
+    ASSERT_NUMBER((double)numeric[0][0], ==, 0); /* another request's row */
+    ASSERT_NUMBER((double)numeric[1][0], ==, 1.5);
+    ASSERT_NUMBER((double)numeric[2][1], ==, 7);
+    ASSERT_INT(category[1][1], ==, fingerprint64("68fd1e64", 8));
+    ASSERT_INT(category[2][0], ==, FINGERPRINT_MISSING);
+    ASSERT_INT(category[2][2], ==, fingerprint64("a longer category", 17));
+    imported_destroy(model);
+    destroy_trained(&table);
+}
+
+TEST(imported, an_example_means_what_its_columns_mean)
+{
+    struct trained table = make_table();
+    struct imported *model = read_new(export_new(&table, "example"));
+    const struct signature *classify = must_have(model, "classification");
+    float numeric[1][2] = {{9, 9}}, x = 2.5f;
+    int64_t category[1][3] = {{0}}, whole = 3;
+    struct tensor inputs[2] = {{DTYPE_I64, SHAPE(1, 3), category},
+                               {DTYPE_F32, SHAPE(1, 2), numeric}};
+    struct strbuf message;
+    struct error err = {0};
+    strbuf_init(&message);
+    example_begin(&message);
+    example_add_float(&message, "I2", &x, 1);
+    example_add_bytes(&message, "C1", "abc", 3);
+    example_end(&message);
+    struct text_view view = {message.text, message.length};
+    struct tensor request = {DTYPE_STRING, SHAPE(1), &view};
+    ASSERT_TEXT(classify->method, "tensorflow/serving/classify");
+    ASSERT_OK(imported_prepare(model, classify, &request, 1, inputs, 0, &err), err);
+    ASSERT_NUMBER((double)numeric[0][0], ==, 0);
+    ASSERT_NUMBER((double)numeric[0][1], ==, 2.5);
+    ASSERT_INT(category[0][0], ==, fingerprint64("abc", 3));
+    ASSERT_INT(category[0][1], ==, fingerprint64(" ", 1)); /* absent, as Criteo's rows are read */
+    example_begin(&message);
+    example_add_int64(&message, "I2", &whole, 1);
+    example_end(&message);
+    view = (struct text_view){message.text, message.length};
+    ASSERT_FAILS(imported_prepare(model, classify, &request, 1, inputs, 0, &err), err, ERROR_FORMAT,
+                 "input inputs: row 0: its feature I2 is not one float");
+    strbuf_release(&message);
+    imported_destroy(model);
+    destroy_trained(&table);
+}
+
+TEST(imported, two_classes_are_answered_with_all_keys_of_the_estimator)
+{
+    static const char *const keys[] = {"logits",  "logistic",      "probabilities", "class_ids",
+                                       "classes", "all_class_ids", "all_classes"};
+    struct trained table = make_table();
+    struct imported *model = read_new(export_new(&table, "answers"));
+    const struct signature *predict = must_have(model, "predict");
+    struct arena *arena = arena_create();
+    float logits[] = {9, 2, -1}; /* the first row is another request's */
+    struct tensor output = {DTYPE_F32, SHAPE(3, 1), logits}, reply[7];
+    struct error err = {0};
+    ASSERT_INT(predict->output_count, ==, 7);
+    ASSERT_OK(imported_finish(model, predict, &output, 1, 2, arena, reply, &err), err);
+    for (int i = 0; i < 7; i++)
+        ASSERT_TEXT(predict->outputs[i].key, keys[i]);
+    const float *pairs = reply[2].data;
+    ASSERT_NEAR((double)((float *)reply[1].data)[0], 1 / (1 + exp(-2)), 1e-6, 1);
+    ASSERT_NEAR((double)pairs[1], 1 / (1 + exp(-2)), 1e-6, 1);
+    ASSERT_NEAR((double)(pairs[2] + pairs[3]), 1, 1e-6, 1);
+    ASSERT_INT(((int64_t *)reply[3].data)[0], ==, 1);
+    ASSERT_INT(((int64_t *)reply[3].data)[1], ==, 0);
+    ASSERT_TEXT(((struct text_view *)reply[4].data)[0].bytes, "1");
+    ASSERT_INT(((int32_t *)reply[5].data)[3], ==, 1);
+    ASSERT_TEXT(((struct text_view *)reply[6].data)[2].bytes, "0");
+    arena_destroy(arena);
+    imported_destroy(model);
+    destroy_trained(&table);
+}
+
+TEST(imported, classes_are_answered_by_number_probability_and_label)
+{
+    static const char *const labels[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"};
+    struct trained digits = make_digits();
+    digits.face.labels = labels;
+    digits.face.label_count = 10;
+    struct imported *model = read_new(export_new(&digits, "labelled"));
+    const struct signature *signature = must_have(model, "serving_default");
+    struct arena *arena = arena_create();
+    float logits[10] = {0, 0, 3};
+    struct tensor output = {DTYPE_F32, SHAPE(1, 10), logits}, reply[3];
+    struct error err = {0};
+    ASSERT_INT(model->label_count, ==, 10);
+    ASSERT_INT(signature->output_count, ==, 3);
+    ASSERT_OK(imported_finish(model, signature, &output, 0, 1, arena, reply, &err), err);
+    ASSERT_INT(*(int64_t *)reply[0].data, ==, 2);
+    ASSERT_NEAR((double)((float *)reply[1].data)[2], exp(3) / (exp(3) + 9), 1e-6, 1);
+    ASSERT_TEXT(((struct text_view *)reply[2].data)->bytes, "c");
+    arena_destroy(arena);
+    imported_destroy(model);
+    destroy_trained(&digits);
+}
+
+/* ---- damage ---- */
+
+TEST(imported, what_is_missing_or_of_another_network_is_named)
+{
+    struct trained digits = make_digits();
+    const char *path = export_new(&digits, "wrong");
+    struct imported *model;
+    struct error err = {0};
+    char face[PATH_MAX + 64];
+    snprintf(face, sizeof face, "%s/assets.extra/lockstep.json", path);
+    const char *other = "{\"lockstep_export\": 1, \"model\": \"mnist_keras\", \"args\": "
+                        "{\"classes\": 10, \"image_size\": 28}}";
+    ASSERT_OK(file_write_atomic(face, other, strlen(other), &err), err);
+    ASSERT_INT(imported_read(path, &model, &err), ==, -1);
+    ASSERT_INT(err.code, ==, ERROR_FORMAT);
+    other = "{\"lockstep_export\": 2}";
+    ASSERT_OK(file_write_atomic(face, other, strlen(other), &err), err);
+    ASSERT_INT(imported_read(path, &model, &err), ==, -1);
+    ASSERT_CONTAINS(err.message, "an export of form 2; this version reads form 1");
+    ASSERT_INT(imported_read(test_path("nowhere"), &model, &err), ==, -1);
+    ASSERT_CONTAINS(err.message, "saved_model.pb");
+    destroy_trained(&digits);
+}
