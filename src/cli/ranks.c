@@ -250,9 +250,12 @@ void ranks_describe(const struct ranks *ranks, struct json *out)
 
 /* May be another word on each rank: places, and what changes no result. */
 static const char *const own_matters[] = {
-    "data",        "eval-data",     "output-dir",   "checkpoint-dir", "json",
-    "tensorboard", "threads",       "data-threads", "dashboard",      "metrics-port",
-    "trace",       "progress-file", "quiet",        "verbose",        "MODEL",
+    "data",           "eval-data",    "output-dir",
+    "checkpoint-dir", "json",         "tensorboard",
+    "threads",        "data-threads", "dashboard",
+    "metrics-port",   "trace",        "progress-file",
+    "quiet",          "verbose",      "MODEL",
+    "export-dir",     "labels",       "image-bytes-as-serving-input",
 };
 
 static bool is_own_matter(const char *name)

@@ -9,6 +9,7 @@ ONNX and onnxruntime come from their own environment (tools/venv onnx ...)."""
 import base64
 import ctypes
 import glob
+import gzip
 import json
 import os
 import pathlib
@@ -174,16 +175,32 @@ def pictures_of(count):
     return np.array(read + [None], object)[:-1]
 
 
+def pixels_of(path, pictures):
+    """What the graph makes of encoded pictures."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.saved_model.load(session, ["serve"], str(path))
+        return session.run("input_tensor:0", {"image_bytes:0": list(pictures)})
+
+
+def real_digits(count):
+    path = DATA / "mnist/t10k-images-idx3-ubyte.gz"
+    if not path.exists():
+        return np.zeros((0, 28, 28, 1), np.float32)
+    raw = np.frombuffer(gzip.decompress(path.read_bytes())[16:], np.uint8)
+    return (raw.reshape(-1, 28, 28, 1)[:count] / 255).astype(np.float32)
+
+
 def mnist(folder):
     random = np.random.default_rng(1)
+    digits = np.concatenate([random.random((3, 28, 28, 1), np.float32), real_digits(20)])
     for model in ("mnist_custom", "mnist_keras"):
         place = folder / model
         place.mkdir()
         path = export(place, model, "--steps", 20, "--examples", 640)
-        mine = classifier(place, path, random.random((7, 28, 28, 1), np.float32), TIGHT)
-        assert mine["probabilities"].shape == (7, 10)
-    digits = json.loads(run("eval", folder / "mnist_custom/export", "--examples", 200, "--json", "-"))
-    assert digits["examples"] == 200 and digits["accuracy"] > 0.1, digits
+        mine = classifier(place, path, digits, TIGHT)
+        assert mine["probabilities"].shape == (len(digits), 10)
+    scores = json.loads(run("eval", folder / "mnist_custom/export", "--examples", 200, "--json", "-"))
+    assert scores["examples"] == 200 and scores["accuracy"] > 0.1, scores
 
 
 def resnet50(folder):
@@ -198,6 +215,7 @@ def resnet50(folder):
         print("      (no pictures in", DATA, "- none were compared)")
         return
     mine = three_ways(folder, path, {"image_bytes": pictures}, LOOSE, "image_bytes")
+    compare(classifier(folder, path, pixels_of(path, pictures), LOOSE), mine, LOOSE)
     assert mine["labels"].tolist() == [f"class {i}" for i in mine["classes"]], mine["labels"]
     assert (path / "assets/labels.txt").read_text() == labels.read_text()
 
