@@ -192,7 +192,11 @@ static int fill(const char *directory, struct imported *model, struct error *err
         pictures_create(&memory->pictures, err) < 0)
         return -1;
     model->model = ours ? memory->face.model : "";
-    const struct model *known = ours ? model_find(memory->face.model) : NULL;
+    model->built_in = ours && memory->face.built_in;
+    const struct model *known = model->built_in ? model_find(model->model) : NULL;
+    if (model->built_in && !known)
+        return error_set(err, ERROR_FORMAT, "it is a network this version lacks: %s",
+                         memory->face.model);
     int status =
         known ? read_own(directory, model, known, err) : savedmodel_read(directory, model, err);
     return status == 0 ? name_classes(model, err) : -1;
