@@ -190,7 +190,7 @@ static bool parse_args(const struct json *json, struct arena *arena, struct mode
 {
     const struct json *buckets = json_get(json, "buckets");
     bool right = take_int(json, "classes", MOST_LABELS, &args->classes) &&
-                 take_int(json, "image_size", 1 << 16, &args->image_size) &&
+                 take_int(json, "image_size", 1 << 13, &args->image_size) &&
                  take_int(json, "embedding_rows", INT32_MAX, &args->embedding_rows) &&
                  take_int(json, "embedding_dim", 1 << 16, &args->embedding_dim) &&
                  take_int(json, "numerics", MOST_COLUMNS, &args->numerics) &&

@@ -82,7 +82,9 @@ static int build(struct imported *model, const struct model *known, struct error
 int imported_fix_layouts(struct imported *model, struct error *err)
 {
     struct plan *plan;
-    struct plan_options options = {.mode = PLAN_SERVE, .batch = 1};
+    /* An evaluation has the same layouts, and makes no copies of weights that are not there yet. */
+    bool judged = graph_loss_value(model->graph) >= 0;
+    struct plan_options options = {.mode = judged ? PLAN_EVALUATE : PLAN_SERVE, .batch = 1};
     if (params_create(model->graph, 0, NULL, &model->params, err) < 0 ||
         plan_create(model->graph, model->params, &options, &plan, err) < 0)
         return -1;
