@@ -83,7 +83,7 @@ static int open_export(struct job *job, struct options *parsed, struct eval_sett
         imported_read(path, &job->imported, err) < 0)
         return -1;
     job->exported = (struct model){.name = job->imported->model, .dataset = "synthetic"};
-    const struct model *known = model_find(job->imported->model);
+    const struct model *known = job->imported->built_in ? model_find(job->imported->model) : NULL;
     job->session.model = known ? known : &job->exported;
     if (session_open(&job->session, parsed, SESSION_PART_OF_RECIPE, &settings->common, err) < 0)
         return -1;

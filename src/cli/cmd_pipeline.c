@@ -364,8 +364,8 @@ const struct command command_pipeline = {
         "Trains MODEL for --steps or --epochs, evaluates it and compares the accuracy with "
         "--target-accuracy. While that is not met, further attempts go on from where the one "
         "before ended, up to --retry-limit of them; then it fails with status 1. Without a target "
-        "one attempt is made. Weights go to --output-dir only when the gate was passed. Exporting "
-        "and serving what passed will follow; this version ends after the gate.\n"
+        "one attempt is made. Weights go to --output-dir, and the network to --export-dir for "
+        "servers, only when the gate was passed.\n"
         "\n"
         "Ctrl-C or SIGTERM saves a checkpoint and ends with status 130 or 143. The same command "
         "then goes on: the attempt that was cut short is finished first, earlier ones count, and "
@@ -375,7 +375,7 @@ const struct command command_pipeline = {
                 "out\n"
                 "# what the Argo workflow of Wide & Deep does\n"
                 "lockstep pipeline wide_deep --data criteo:DIR --steps 500 --target-accuracy 0.74 "
-                "--checkpoint-dir checkpoints\n",
+                "--checkpoint-dir checkpoints --export-dir models/wide_deep\n",
     .options = options,
     .settings_size = sizeof(struct pipeline_settings),
     .run = run,

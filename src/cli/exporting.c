@@ -103,6 +103,7 @@ static int make_face(const struct exporting_settings *settings, const struct ses
 {
     const char *table = path_of(data, "table"), *folders = path_of(data, "images");
     *out = (struct face){.model = session->model->name,
+                         .built_in = model_find(session->model->name) == session->model,
                          .args = session->args,
                          .bytes_by_default = settings->image_bytes};
     if (table && name_columns(table, session->stop, arena, out, err) < 0)

@@ -250,10 +250,31 @@ void ranks_describe(const struct ranks *ranks, struct json *out)
 
 /* May be another word on each rank: places, and what changes no result. */
 static const char *const own_matters[] = {
-    "data",     "eval-data",     "output-dir",   "checkpoint-dir", "json",  "tensorboard",
-    "threads",  "data-threads",  "dashboard",    "metrics-port",   "trace", "progress-file",
-    "quiet",    "verbose",       "MODEL",        "peers",          "index", "secret-file",
-    "insecure", "start-timeout", "peer-timeout", "min-ranks",
+    "data",
+    "eval-data",
+    "output-dir",
+    "checkpoint-dir",
+    "json",
+    "tensorboard",
+    "threads",
+    "data-threads",
+    "dashboard",
+    "metrics-port",
+    "trace",
+    "progress-file",
+    "quiet",
+    "verbose",
+    "MODEL",
+    "peers",
+    "index",
+    "secret-file",
+    "insecure",
+    "start-timeout",
+    "peer-timeout",
+    "min-ranks",
+    "export-dir",
+    "labels",
+    "image-bytes-as-serving-input",
 };
 
 static bool is_own_matter(const char *name)

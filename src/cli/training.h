@@ -7,7 +7,6 @@
 #include "cli/exporting.h"
 #include "cli/keeping.h"
 #include "cli/members.h"
-
 #include "cli/ranks.h"
 #include "cli/reductions.h"
 #include "cli/report.h"

@@ -134,6 +134,7 @@ int face_compose(const struct face *face, struct strbuf *out, struct error *err)
     json_set_integer(json, "lockstep_export", FORMAT);
     json_set_text(json, "version", LOCKSTEP_VERSION);
     json_set_text(json, "model", face->model);
+    json_set_bool(json, "built_in", face->built_in);
     json_set(json, "args", describe_args(&face->args));
     json_set(json, "numbers", describe_numbers(face));
     json_set(json, "categories", describe_categories(face));
@@ -189,7 +190,7 @@ static bool parse_args(const struct json *json, struct arena *arena, struct mode
 {
     const struct json *buckets = json_get(json, "buckets");
     bool right = take_int(json, "classes", MOST_LABELS, &args->classes) &&
-                 take_int(json, "image_size", 1 << 16, &args->image_size) &&
+                 take_int(json, "image_size", 1 << 13, &args->image_size) &&
                  take_int(json, "embedding_rows", INT32_MAX, &args->embedding_rows) &&
                  take_int(json, "embedding_dim", 1 << 16, &args->embedding_dim) &&
                  take_int(json, "numerics", MOST_COLUMNS, &args->numerics) &&
@@ -241,6 +242,7 @@ static int fill(const char *name, const struct json *json, struct arena *arena, 
                          format, FORMAT);
     out->model = model ? arena_copy_text(arena, model) : NULL;
     out->missing_category = arena_copy_text(arena, missing);
+    out->built_in = json_get_bool(json, "built_in", false);
     out->bytes_by_default = json_get_bool(json, "bytes_by_default", false);
     if (!out->model || !out->missing_category ||
         !parse_args(json_get(json, "args"), arena, &out->args) ||

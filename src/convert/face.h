@@ -18,7 +18,8 @@ struct face_number {
 
 struct face {
     const char *model;         /* "resnet50"; a user's own has its own name */
-    struct model_args args;    /* it was built with */
+    bool built_in;             /* this program builds it from its name and... */
+    struct model_args args;    /* ...these */
     const char *const *labels; /* of the classes; NULL: none are known */
     int label_count;
     const struct face_number *numbers; /* columns of the input "numeric" */

@@ -82,7 +82,9 @@ static int build(struct imported *model, const struct model *known, struct error
 int imported_fix_layouts(struct imported *model, struct error *err)
 {
     struct plan *plan;
-    struct plan_options options = {.mode = PLAN_SERVE, .batch = 1};
+    /* An evaluation has the same layouts, and makes no copies of weights that are not there yet. */
+    bool judged = graph_loss_value(model->graph) >= 0;
+    struct plan_options options = {.mode = judged ? PLAN_EVALUATE : PLAN_SERVE, .batch = 1};
     if (params_create(model->graph, 0, NULL, &model->params, err) < 0 ||
         plan_create(model->graph, model->params, &options, &plan, err) < 0)
         return -1;
@@ -192,7 +194,11 @@ static int fill(const char *directory, struct imported *model, struct error *err
         pictures_create(&memory->pictures, err) < 0)
         return -1;
     model->model = ours ? memory->face.model : "";
-    const struct model *known = ours ? model_find(memory->face.model) : NULL;
+    model->built_in = ours && memory->face.built_in;
+    const struct model *known = model->built_in ? model_find(model->model) : NULL;
+    if (model->built_in && !known)
+        return error_set(err, ERROR_FORMAT, "it is a network this version lacks: %s",
+                         memory->face.model);
     int status =
         known ? read_own(directory, model, known, err) : savedmodel_read(directory, model, err);
     return status == 0 ? name_classes(model, err) : -1;

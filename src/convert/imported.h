@@ -5,6 +5,8 @@
 #ifndef CONVERT_IMPORTED_H
 #define CONVERT_IMPORTED_H
 
+#include <stdbool.h>
+
 #include "tensor/tensor.h"
 
 struct arena;
@@ -41,6 +43,7 @@ struct imported_port {
 
 struct imported {
     const char *model; /* its name: resnet50, wide_deep, ...; "" when the export has none */
+    bool built_in;     /* it is this program's network of the name, not another one */
     struct graph *graph;
     struct params *params; /* filled; plans made for PLAN_SERVE share it */
     const struct imported_port *inputs, *outputs;

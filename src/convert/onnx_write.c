@@ -75,16 +75,6 @@ static void give(struct onnx_nodes *nodes, const char *name, enum dtype dtype, s
     onnx_port(nodes, ONNX_GRAPH_OUTPUT, name, dtype, &shape);
 }
 
-static void write_arg_max(struct onnx_nodes *nodes, const char *name, const char *x, bool keep)
-{
-    onnx_begin(nodes, "ArgMax", name);
-    onnx_input(nodes, x);
-    onnx_output(nodes, name);
-    onnx_attr_int(nodes, "axis", 1);
-    onnx_attr_int(nodes, "keepdims", keep);
-    onnx_end(nodes);
-}
-
 static void write_softmax(struct onnx_nodes *nodes, const char *name, const char *x)
 {
     onnx_begin(nodes, "Softmax", name);
@@ -106,7 +96,8 @@ static void write_two_logits(struct onnx_nodes *nodes, const char *x)
     onnx_end(nodes);
 }
 
-/* The numbers among the answers of the signature "predict"; texts are for servers. */
+/* The probabilities among the answers of the signature "predict"; classes and texts are for
+ * servers. */
 static void write_answer(struct onnx_nodes *nodes, const struct signature_tensor *output,
                          enum answer_kind kind, const char *x)
 {
@@ -117,18 +108,12 @@ static void write_answer(struct onnx_nodes *nodes, const struct signature_tensor
     case ANSWER_SOFTMAX:
         write_softmax(nodes, output->key, x);
         break;
-    case ANSWER_ARGMAX:
-        write_arg_max(nodes, output->key, x, false);
-        break;
     case ANSWER_LOGISTIC:
         onnx_node(nodes, "Sigmoid", output->key, ONNX_INPUTS(x));
         break;
     case ANSWER_PAIR:
         write_two_logits(nodes, x);
         write_softmax(nodes, output->key, "two_logits");
-        break;
-    case ANSWER_PAIR_ID: /* behind ANSWER_PAIR in every signature */
-        write_arg_max(nodes, output->key, "two_logits", true);
         break;
     default:
         return;
@@ -144,24 +129,24 @@ static const struct signature *find_predict(const struct signatures *signatures)
     return &signatures->list[0];
 }
 
+/* Logits come first, whatever the signature says: who trains on takes the first output. */
 static void write_outputs(struct writer *writer)
 {
     struct onnx_network *network = &writer->network;
     const struct signature *predict = find_predict(&writer->signatures);
-    bool logits = false;
+    bool rows = false;
+    for (int i = 0; i < predict->output_count; i++)
+        rows |= predict->answers[i].kind == ANSWER_ROWS;
+    if (!rows) {
+        value_id value = graph_output_value(network->graph, 0);
+        onnx_node(&network->nodes, "Identity", "logits", ONNX_INPUTS(network->names[value]));
+        give(&network->nodes, "logits", DTYPE_F32, graph_value(network->graph, value)->shape);
+    }
     for (int i = 0; i < predict->output_count; i++) {
         const struct answer *answer = &predict->answers[i];
         value_id value = graph_output_value(network->graph, answer->port);
-        logits |= answer->kind == ANSWER_ROWS;
         write_answer(&network->nodes, &predict->outputs[i], answer->kind, network->names[value]);
     }
-    if (logits)
-        return;
-    /* Who trains on wants them, whatever the signature says. */
-    const struct value *value = graph_value(network->graph, graph_output_value(network->graph, 0));
-    onnx_node(&network->nodes, "Identity", "logits",
-              ONNX_INPUTS(network->names[graph_output_value(network->graph, 0)]));
-    give(&network->nodes, "logits", DTYPE_F32, value->shape);
 }
 
 /* ---- the file ---- */

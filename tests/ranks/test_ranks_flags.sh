@@ -45,6 +45,11 @@ grep -F "[1,0]<stderr>:" "$work/err" | grep -q "[1,0]<stderr>:.*[1,0]<stderr>:" 
     fail "a line came in pieces: $(head -c 600 "$work/err")"
 grep -F "[1,1]" "$work/out" "$work/err" && fail "rank 1 spoke"
 
+# ---- one of them exports ----
+ranks 0 2 $train --export-dir "$work/models" --json "$work/run.json"
+[ "$(ls -A "$work/models")" = 1 ] || fail "two ranks exported $(ls -A "$work/models")"
+[ "$(field "$work/run.json" export)" = "$work/models/1" ] || fail "no export in the JSON"
+
 # ---- told different things ----
 for option in "--lr 0.5" "--shards 2" "--optimizer sgd"; do
     mixed 1 "$train" "$train $option"

@@ -27,7 +27,8 @@ struct trained {
 static struct trained make_trained(const char *name, const struct model_args *args)
 {
     const struct model *model = model_find(name);
-    struct trained trained = {.graph = graph_create(), .face = {.model = name, .args = *args}};
+    struct trained trained = {.graph = graph_create(),
+                              .face = {.model = name, .built_in = true, .args = *args}};
     struct plan_options options = {.mode = PLAN_SERVE, .batch = 3, .threads = 1};
     struct error err = {0};
     model->build(trained.graph, args);
@@ -308,8 +309,9 @@ TEST(imported, what_is_missing_or_of_another_network_is_named)
     struct error err = {0};
     char face[PATH_MAX + 64];
     snprintf(face, sizeof face, "%s/assets.extra/lockstep.json", path);
-    const char *other = "{\"lockstep_export\": 1, \"model\": \"mnist_keras\", \"args\": "
-                        "{\"classes\": 10, \"image_size\": 28}}";
+    const char *other =
+        "{\"lockstep_export\": 1, \"model\": \"mnist_keras\", \"built_in\": true, \"args\": "
+        "{\"classes\": 10, \"image_size\": 28}}";
     ASSERT_OK(file_write_atomic(face, other, strlen(other), &err), err);
     ASSERT_INT(imported_read(path, &model, &err), ==, -1);
     ASSERT_INT(err.code, ==, ERROR_FORMAT);
