@@ -24,11 +24,12 @@ struct eval_settings {
 
 static const struct option options[] = {
     SESSION_MODEL_OPTION(eval_settings),
-    OPTION_TEXT(eval_settings, weights, "weights", .value = "PATH", .letter = 'w',
-                .aliases = "checkpoint checkpoint-dir model-dir",
-                .environment = "OUTPUT_DIR CHECKPOINT_DIR",
-                .help = "what `train` wrote: a checkpoint, a directory of them (the newest is "
-                        "taken; DIR/best is the best), or weights.safetensors"),
+    OPTION_TEXT(
+        eval_settings, weights, "weights", .value = "PATH", .letter = 'w',
+        .aliases = "checkpoint checkpoint-dir model-dir",
+        .environment = "OUTPUT_DIR CHECKPOINT_DIR",
+        .help = "what `train` wrote: a checkpoint, a directory of them (the newest is "
+                "taken; DIR/best is the best), or weights.safetensors; an ONNX file has its own"),
     OPTION_SECTION("Data"),
     OPTION_TEXT(eval_settings, common.data, "data", .value = "SPEC", .environment = "DATASET_DIR",
                 .aliases = "eval-data data-dir data-location", .initial_note = "the model's",
@@ -56,11 +57,15 @@ struct job {
     double seconds;
 };
 
-/* What `train` wrote: a checkpoint, a directory of them, or weights.safetensors. */
-static int load(const char *path, struct params *params, struct error *err)
+/* What `train` wrote: a checkpoint, a directory of them, or weights.safetensors. Without any, what
+ * the model itself brings. */
+static int load(const struct eval_settings *settings, struct params *params, struct error *err)
 {
+    const char *path = settings->weights;
     char weights[PATH_MAX], checkpoint[PATH_MAX];
     struct stat info;
+    if (!path)
+        return params_initialize(params, (uint64_t)settings->common.seed, err);
     snprintf(weights, sizeof weights, "%s/weights.safetensors", path);
     if (stat(path, &info) < 0 || !S_ISDIR(info.st_mode) || access(weights, F_OK) == 0)
         return weights_load(path, params, err);
@@ -72,11 +77,12 @@ static int load(const char *path, struct params *params, struct error *err)
 static int evaluate(struct job *job, struct options *parsed, struct eval_settings *settings,
                     struct error *err)
 {
-    if (!settings->weights)
-        return error_set(err, ERROR_USAGE, "which weights? Give --weights=PATH");
     if (ranks_refuse_several(err) < 0 ||
-        session_open(&job->session, parsed, SESSION_PART_OF_RECIPE, &settings->common, err) < 0 ||
-        session_build(&job->session, parsed, &settings->common, err) < 0 ||
+        session_open(&job->session, parsed, SESSION_PART_OF_RECIPE, &settings->common, err) < 0)
+        return -1;
+    if (!settings->weights && !job->session.model->defaults.file)
+        return error_set(err, ERROR_USAGE, "which weights? Give --weights=PATH");
+    if (session_build(&job->session, parsed, &settings->common, err) < 0 ||
         session_open_data(&job->session, &settings->common, settings->common.data, SPLIT_EVALUATE,
                           &job->data, err) < 0)
         return -1;
@@ -84,7 +90,7 @@ static int evaluate(struct job *job, struct options *parsed, struct eval_setting
         .mode = PLAN_EVALUATE, .batch = settings->common.batch, .threads = job->session.threads};
     if (params_create(job->session.graph, 0, NULL, &job->params, err) < 0 ||
         plan_create(job->session.graph, job->params, &plan, &job->plan, err) < 0 ||
-        load(settings->weights, job->params, err) < 0)
+        load(settings, job->params, err) < 0)
         return -1;
     double start = clock_seconds();
     int status = trainer_evaluate(job->session.graph, job->plan, &job->data.source.trainer,
@@ -92,7 +98,7 @@ static int evaluate(struct job *job, struct options *parsed, struct eval_setting
     job->seconds = clock_seconds() - start;
     if (status == 0 && job->metrics.examples > 0 && !isfinite(metrics_loss(&job->metrics)))
         return error_set(err, ERROR_NUMERIC, "the loss is not finite: are the weights in %s?",
-                         settings->weights);
+                         settings->weights ? settings->weights : settings->common.model);
     return status;
 }
 

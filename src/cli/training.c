@@ -270,7 +270,8 @@ static int start_saving(struct training *training, struct error *err)
                              .plan = training->plan};
     if (training->ranks.rank == 0 && saving_start(&training->saving, &run, err) < 0)
         return -1;
-    return training->saving.resumed
+    /* Those of a file may differ from machine to machine: the first rank's count. */
+    return training->saving.resumed || training->session.args.file
                ? ranks_share(&training->ranks, training->params, training->updater, err)
                : 0;
 }

@@ -224,7 +224,7 @@ TEST(embedding, tables_are_refused_by_a_rule_that_needs_their_norm)
     struct updater *updater;
     const struct optimizer *lars = optimizer_find("lars");
     struct param_group group = {"", lars, lars->defaults, 1};
-    graph_param(graph, "table", SHAPE(ROWS, 2), (struct initializer){INIT_ZEROS, 0},
+    graph_param(graph, "table", SHAPE(ROWS, 2), (struct initializer){.kind = INIT_ZEROS},
                 PARAM_TRAINABLE | PARAM_SPARSE);
     ASSERT_OK(params_create(graph, lars->slot_count, NULL, &params, &err), err);
     ASSERT_OK(params_fix(params, true, &err), err);
