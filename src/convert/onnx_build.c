@@ -249,11 +249,11 @@ static const char *find_head(const struct onnx_file *file)
 }
 
 /* What a softmax, or its logarithm, was taken of, or the sigmoid of a single number; else the value
- * itself. */
-static value_id logits_of(struct reading *reading, value_id output, bool *probabilities)
+ * itself. `*name`: what the output then is to be called beside the logits; else NULL. */
+static value_id logits_of(struct reading *reading, value_id output, const char **name)
 {
     const struct value *value = graph_value(reading->graph, output);
-    *probabilities = false;
+    *name = NULL;
     if (value->kind != VALUE_RESULT)
         return output;
     const struct node *node = graph_node_at(reading->graph, value->producer);
@@ -261,7 +261,8 @@ static value_id logits_of(struct reading *reading, value_id output, bool *probab
     bool binary = node->op == &op_sigmoid && shape_count(&value->shape) == 1;
     if (!softmax && !binary)
         return output;
-    *probabilities = binary || !((const struct softmax_attributes *)node->attributes)->logarithm;
+    bool logarithm = softmax && ((const struct softmax_attributes *)node->attributes)->logarithm;
+    *name = logarithm ? "log_probabilities" : "probabilities";
     return node->inputs[0];
 }
 
@@ -276,8 +277,8 @@ static void add_binary_loss(struct reading *reading, value_id logits)
 
 static void finish_classifier(struct reading *reading, value_id output)
 {
-    bool probabilities;
-    value_id logits = logits_of(reading, output, &probabilities);
+    const char *name;
+    value_id logits = logits_of(reading, output, &name);
     const struct shape *shape = &graph_value(reading->graph, logits)->shape;
     if (shape->ndim > 2 && shape_count(shape) == shape->dim[1])
         logits = lockstep_flatten(reading->graph, logits);
@@ -291,13 +292,16 @@ static void finish_classifier(struct reading *reading, value_id output)
         add_binary_loss(reading, logits);
     else
         lockstep_classifier(reading->graph, logits, reading->options->label_smoothing);
-    if (probabilities)
-        lockstep_output(reading->graph, "probabilities", output);
+    if (name)
+        lockstep_output(reading->graph, name, output);
 }
 
 static int check_output(struct reading *reading, const struct onnx_port *port, struct error *err)
 {
     const struct term *term = reading_term(reading, port->name);
+    if (term->border[0] || term->border[1] || term->border[2] || term->border[3])
+        return error_set(err, ERROR_FORMAT, "output %s is a Pad's, which only goes into windows",
+                         port->name);
     if (term->kind == TERM_VALUE || (reading->options->plain && term->kind == TERM_CONSTANT))
         return 0;
     return error_set(err, ERROR_FORMAT, "output %s %s", port->name,

@@ -74,9 +74,11 @@ static bool pad_by_rule(struct reading *reading, const struct onnx_node *node,
     return false;
 }
 
-/* `axes` comes with the kernel's size where it is known from the weights. */
+/* `axes` comes with the kernel's size where it is known from the weights. `border` is what a Pad in
+ * front of it adds. */
 static bool take_windows(struct reading *reading, const struct onnx_node *node,
-                         const struct shape *x, struct axis axes[PLANE])
+                         const struct shape *x, const int border[2 * PLANE],
+                         struct axis axes[PLANE])
 {
     int kernel[PLANE] = {axes[0].kernel, axes[1].kernel}, stride[PLANE] = {1, 1};
     int dilation[PLANE] = {1, 1};
@@ -97,7 +99,16 @@ static bool take_windows(struct reading *reading, const struct onnx_node *node,
         }
         axes[i] = (struct axis){kernel[i], stride[i], dilation[i], {0}};
     }
-    return pad_by_rule(reading, node, x, axes);
+    struct shape bordered = *x;
+    for (int i = 0; i < PLANE; i++)
+        bordered.dim[2 + i] += border[i] + border[PLANE + i];
+    if (!pad_by_rule(reading, node, &bordered, axes))
+        return false;
+    for (int i = 0; i < PLANE; i++) {
+        axes[i].pad[0] += border[i];
+        axes[i].pad[1] += border[PLANE + i];
+    }
+    return true;
 }
 
 /* --- Conv --- */
@@ -105,7 +116,8 @@ static bool take_windows(struct reading *reading, const struct onnx_node *node,
 static void read_conv(struct reading *reading, const struct onnx_node *node)
 {
     const struct onnx_tensor *weights = reading_constant(reading, node, 1);
-    value_id x = reading_value(reading, node, 0);
+    const int *border;
+    value_id x = reading_bordered(reading, node, 0, &border);
     if (x < 0)
         return;
     if (!weights || weights->ndim != 4 || weights->count < 1) {
@@ -115,7 +127,7 @@ static void read_conv(struct reading *reading, const struct onnx_node *node)
     const struct shape *shape = shape_of(reading, x);
     int64_t groups = onnx_integer(node, "group", 1);
     struct axis axes[PLANE] = {{.kernel = (int)weights->dim[2]}, {.kernel = (int)weights->dim[3]}};
-    if (!take_windows(reading, node, shape, axes))
+    if (!take_windows(reading, node, shape, border, axes))
         return;
     if (groups < 1 || groups > weights->dim[0] || shape->dim[1] != weights->dim[1] * groups ||
         weights->dim[0] % groups) {
@@ -374,22 +386,44 @@ static bool check_pool(struct reading *reading, const struct onnx_node *node,
     return true;
 }
 
+/* Zeros that a Pad put around count as elements; those of the pool's own padding as it says. Both at
+ * once would have to be told apart. */
+static bool join_border(struct reading *reading, const struct onnx_node *node,
+                        const int border[2 * PLANE], const struct axis axes[PLANE],
+                        bool *count_padding)
+{
+    bool bordered = false, padded = false;
+    for (int i = 0; i < PLANE; i++) {
+        bordered = bordered || border[i] || border[PLANE + i];
+        padded = padded || axes[i].pad[0] > border[i] || axes[i].pad[1] > border[PLANE + i];
+    }
+    if (bordered && padded && !*count_padding) {
+        reading_refuse(reading, node, "a Pad before it and padding of its own");
+        return false;
+    }
+    *count_padding |= bordered;
+    return true;
+}
+
 static void read_pool(struct reading *reading, const struct onnx_node *node, bool max)
 {
-    value_id x = reading_value(reading, node, 0);
+    static const int none[2 * PLANE] = {0};
+    const int *border = none;
+    value_id x =
+        max ? reading_value(reading, node, 0) : reading_bordered(reading, node, 0, &border);
     if (x < 0)
         return;
     const struct shape *shape = shape_of(reading, x);
     struct axis axes[PLANE] = {0};
-    if (!take_windows(reading, node, shape, axes))
-        return;
-    bool ceil = onnx_integer(node, "ceil_mode", 0) != 0;
     bool count_padding = !max && onnx_integer(node, "count_include_pad", 0) != 0;
-    int before[PLANE] = {axes[0].pad[1], axes[1].pad[1]};
-    for (int i = 0; ceil && i < PLANE; i++)
+    if (!take_windows(reading, node, shape, border, axes) ||
+        !join_border(reading, node, border, axes, &count_padding))
+        return;
+    int behind[PLANE] = {axes[0].pad[1], axes[1].pad[1]};
+    for (int i = 0; onnx_integer(node, "ceil_mode", 0) && i < PLANE; i++)
         let_hang_over(&axes[i], shape->dim[2 + i]);
-    if (count_padding && (axes[0].pad[1] != before[0] || axes[1].pad[1] != before[1])) {
-        reading_refuse(reading, node, "ceil_mode=1 together with count_include_pad=1");
+    if (count_padding && (axes[0].pad[1] != behind[0] || axes[1].pad[1] != behind[1])) {
+        reading_refuse(reading, node, "ceil_mode=1 together with padding that counts");
         return;
     }
     if (!check_pool(reading, node, axes))
@@ -464,6 +498,50 @@ static void read_reduce_mean(struct reading *reading, const struct onnx_node *no
     reading_give(reading, node, mean);
 }
 
+/* --- Pad --- */
+
+/* The amounts: an attribute once, input 1 now; NULL: not known, or not for [N, C, H, W]. */
+static const int64_t *pad_amounts(struct reading *reading, const struct onnx_node *node)
+{
+    const struct onnx_attribute *attribute = onnx_attribute(node, "pads");
+    const struct onnx_tensor *tensor = reading_constant(reading, node, 1);
+    int64_t count = attribute ? attribute->integer_count : tensor ? tensor->count : 0;
+    if (count != 8 || reading_input(reading, node, 3))
+        return NULL;
+    return attribute ? attribute->integers : tensor->integers;
+}
+
+static bool pads_with_zeros(struct reading *reading, const struct onnx_node *node)
+{
+    const struct onnx_tensor *value = reading_constant(reading, node, 2);
+    float filling = value && value->floats && value->count == 1 ? value->floats[0]
+                                                                : onnx_number(node, "value", 0);
+    bool known = value || !reading_input(reading, node, 2);
+    return known && filling == 0 && !strcmp(onnx_text(node, "mode", "constant"), "constant");
+}
+
+/* Nothing is computed here: the window behind it has padding. */
+static void read_pad(struct reading *reading, const struct onnx_node *node)
+{
+    value_id x = reading_value(reading, node, 0);
+    const int64_t *pads = pad_amounts(reading, node);
+    struct term *out = node->output_count ? reading_term(reading, node->outputs[0]) : NULL;
+    if (x < 0 || !out)
+        return;
+    bool fits = pads && shape_of(reading, x)->ndim == 4 && pads_with_zeros(reading, node);
+    for (int i = 0; fits && i < 8; i++)
+        fits = pads[i] >= 0 && pads[i] <= LARGEST_WINDOW && (i % 4 >= 2 || pads[i] == 0);
+    if (!fits) {
+        reading_refuse(reading, node, "only zeros around height and width are put there");
+        return;
+    }
+    reading_give(reading, node, x);
+    for (int i = 0; i < PLANE; i++) {
+        out->border[i] = (int)pads[2 + i];
+        out->border[PLANE + i] = (int)pads[6 + i];
+    }
+}
+
 const struct onnx_operator onnx_layers[] = {
     {"Conv", read_conv},
     {"Gemm", read_gemm},
@@ -474,5 +552,6 @@ const struct onnx_operator onnx_layers[] = {
     {"GlobalAveragePool", read_global_average},
     {"GlobalMaxPool", read_global_max},
     {"ReduceMean", read_reduce_mean},
+    {"Pad", read_pad},
     {NULL, NULL},
 };

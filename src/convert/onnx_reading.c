@@ -152,7 +152,8 @@ static value_id constant_value(struct reading *reading, const struct onnx_node *
                        term->parameter ? PARAM_TRAINABLE : PARAM_STATISTIC);
 }
 
-value_id reading_value(struct reading *reading, const struct onnx_node *node, int index)
+value_id reading_bordered(struct reading *reading, const struct onnx_node *node, int index,
+                          const int **border)
 {
     struct term *term = reading_input(reading, node, index);
     if (!term || term->kind == TERM_UNKNOWN) {
@@ -160,9 +161,21 @@ value_id reading_value(struct reading *reading, const struct onnx_node *node, in
                        term ? "not computed before it" : "missing");
         return -1;
     }
+    *border = term->border;
     if (term->kind == TERM_CONSTANT)
         return constant_value(reading, node, index, term);
     return term->value;
+}
+
+value_id reading_value(struct reading *reading, const struct onnx_node *node, int index)
+{
+    const int *border;
+    value_id value = reading_bordered(reading, node, index, &border);
+    if (value >= 0 && (border[0] || border[1] || border[2] || border[3])) {
+        reading_refuse(reading, node, "a Pad goes into Conv and AveragePool only");
+        return -1;
+    }
+    return value;
 }
 
 bool reading_parameter(struct reading *reading, const struct onnx_node *node, int index,

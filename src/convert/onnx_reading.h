@@ -24,6 +24,9 @@ struct term {
     bool taken;            /* as a parameter: no second node may have it */
     int readers;           /* nodes and outputs that use it */
     int last_reader;       /* the last of these nodes, or -1 */
+    /* Zeros around a picture that a Pad promised and the next window is to put there: above, left,
+     * below, right. All 0: none. */
+    int border[4];
 };
 
 struct reading {
@@ -62,8 +65,11 @@ struct term *reading_add_term(struct reading *reading, const char *name); /* or 
 struct term *reading_term(struct reading *reading, const char *name);     /* NULL: no such name */
 /* An input of the node; NULL when it has none there. */
 struct term *reading_input(struct reading *reading, const struct onnx_node *node, int index);
-/* The input as a value of the graph: a constant becomes a parameter. Negative: refused, and said. */
+/* The input as a value of the graph: a constant becomes a parameter. Negative: refused, and said. A
+ * border that it still lacks is refused, too, except by who asks for it. */
 value_id reading_value(struct reading *reading, const struct onnx_node *node, int index);
+value_id reading_bordered(struct reading *reading, const struct onnx_node *node, int index,
+                          const int **border);
 /* The input's numbers; NULL when it is missing or not known now. */
 const struct onnx_tensor *reading_constant(struct reading *reading, const struct onnx_node *node,
                                            int index);

@@ -115,7 +115,7 @@ value_id lockstep_clip(struct graph *graph, value_id x, float low, float high)
 
 static value_id example(struct graph *graph, int variant)
 {
-    static const struct attributes variants[] = {{-0.5f, 1}, {0.25f, INFINITY}};
+    static const struct attributes variants[] = {{-0.6f, 0.9f}, {0.3f, INFINITY}};
     if (variant >= (int)(sizeof variants / sizeof variants[0]))
         return -1;
     value_id x = lockstep_input(graph, "x", DTYPE_F32, SHAPE(SHAPE_BATCH, 3, 4, 5));

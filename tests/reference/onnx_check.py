@@ -27,11 +27,16 @@ class Case:
     """A network, the size of its pictures and how it is written down."""
 
     def __init__(self, name, network, shape, classes, batch=4, steps=0, training=False,
-                 dynamic=True, opset=13, tolerance=1e-5, rate=0.01, drawn=True, fold=True):
+                 dynamic=True, opset=13, tolerance=1e-5, rate=0.01, drawn=True, fold=True,
+                 strict=True):
         self.name, self.network, self.shape, self.classes = name, network, shape, classes
         self.batch, self.steps, self.training, self.dynamic = batch, steps, training, dynamic
         self.opset, self.tolerance, self.rate, self.drawn = opset, tolerance, rate, drawn
         self.fold = fold
+        # In a deep network some input of a ReLU is so near zero that rounding decides about its
+        # gradient, here as in PyTorch's own single precision, though not for the same input.
+        self.training_tolerance = {"losses": 1e-5, "gradient": 1e-4, "trained": 1e-5} if strict \
+            else {"losses": 1e-4, "gradient": 1e-2, "trained": 2e-3}
 
     def export(self, module, path):
         mode = torch.onnx.TrainingMode.TRAINING if self.training else torch.onnx.TrainingMode.EVAL
@@ -59,7 +64,7 @@ def cases():
     yield Case("mixed, opset 16", networks.Mixed, (3, 31, 28), 7, opset=16)
     yield Case("resnet18", networks.resnet18, colour, 1000)
     yield Case("resnet18 for training", lambda: networks.resnet18(10), colour, 10, training=True,
-               steps=3, rate=0.001, batch=8)
+               steps=3, rate=0.001, batch=8, strict=False)
     yield Case("resnet50", networks.resnet50, colour, 1000)
     yield Case("vgg with zero biases", lambda: networks.VGG(False, 10, 8, 64), (3, 224, 224), 10,
                drawn=False, steps=2, batch=2)
@@ -67,7 +72,7 @@ def cases():
                batch=2)
     yield Case("mobilenet_v2", lambda: networks.MobileNetV2(), colour, 1000)
     yield Case("mobilenet_v2 for training", lambda: networks.MobileNetV2(10), colour, 10,
-               training=True, steps=3, rate=0.001, batch=8)
+               training=True, steps=3, rate=0.001, batch=8, strict=False)
 
 
 def without_dropout(module):
@@ -79,19 +84,26 @@ def without_dropout(module):
 
 
 def logits_of(module, x):
-    """Without a last softmax: cross-entropy brings its own."""
+    """Without a last softmax: cross-entropy brings its own. (A logarithm of one may stay: it does
+    not change the loss.)"""
     if isinstance(module, nn.Sequential) and isinstance(module[-1], nn.Softmax):
         return module[:-1](x)
     return module(x)
 
 
 class Expected:
+    """What PyTorch computes, in the precision of the images."""
+
     def __init__(self, case, module, images, labels):
         self.arrays = {}
-        module = copy.deepcopy(module).double()
+        module = copy.deepcopy(module).to(images.dtype)
         with torch.no_grad():
             logits = logits_of(module.eval(), images[0])
-        self.arrays["logits"] = logits.numpy()
+            whole = module(images[0])
+        kind = "logits" if not isinstance(module, networks.Views) else "log_probabilities"
+        self.arrays[kind] = logits.numpy()
+        if whole.shape == logits.shape and not torch.equal(whole, logits):
+            self.arrays["probabilities"] = whole.numpy()
         if case.steps:
             self.train(case, module, images, labels)
 
@@ -131,10 +143,13 @@ class Judge:
     def __init__(self, case):
         self.case, self.failures, self.worst = case, [], 0.0
 
-    def look(self, what, got, wanted, tolerance):
+    def look(self, what, got, wanted, single, tolerance):
+        """Single precision is allowed more where PyTorch's own strays as far, as it does behind
+        batch norms of few numbers."""
         if got is None:
             self.failures.append(f"{what} is missing")
             return
+        tolerance = max(tolerance, 5 * apart(single, wanted))
         error = apart(got, wanted)
         if isinstance(error, str) or not error <= tolerance:
             self.failures.append(f"{what}: {error} of the largest, allowed {tolerance}")
@@ -148,11 +163,12 @@ def check(case, program, folder):
     if case.drawn:
         networks.draw(module, 5)
     path = os.path.join(folder, "network.onnx")
-    case.export(copy.deepcopy(module), path)
+    case.export(module, path)       # for training it runs once, which moves its statistics
     steps = max(case.steps, 1)
     images = torch.randn(steps, case.batch, *case.shape)
     labels = torch.randint(0, case.classes, (steps, case.batch))
     expected = Expected(case, module, images.double(), labels)
+    single = Expected(case, module, images, labels)
     together = memory_order(images.reshape(steps * case.batch, *case.shape)).contiguous()
     tensors = {"input/image": together.numpy(),
                "input/label": labels.reshape(-1).to(torch.int32).numpy()}
@@ -164,29 +180,31 @@ def check(case, program, folder):
     if done.returncode:
         judge.failures.append(done.stderr.strip())
         return judge
-    compare(case, judge, expected, tensor_file.read(os.path.join(folder, "result")))
+    compare(case, judge, expected, single, tensor_file.read(os.path.join(folder, "result")))
     return judge
 
 
-def compare(case, judge, expected, actual):
+def compare(case, judge, expected, single, actual):
     for mode in ("evaluate", "serve"):
-        judge.look(f"{mode} logits", actual.get(f"{mode}/logits"), expected.arrays["logits"],
-                   case.tolerance)
+        for kind in expected.arrays:
+            if kind != "losses":
+                judge.look(f"{mode} {kind}", actual.get(f"{mode}/{kind}"), expected.arrays[kind],
+                           single.arrays[kind], case.tolerance)
     if not case.steps:
         return
-    judge.look("losses", actual.get("losses"), expected.arrays["losses"], 1e-4)
+    judge.look("losses", actual.get("losses"), expected.arrays["losses"], single.arrays["losses"],
+               case.training_tolerance["losses"])
     # An evaluating export joins batch norm with the convolution before it: then the parameters are
     # others than the module's.
-    for name, wanted in expected.gradients.items():
+    for name in expected.gradients:
         if case.training or f"gradient/{name}" in actual:
-            got = actual.get(f"gradient/{name}")
-            if got is not None and got.shape != wanted.shape:
-                got = got.T         # products keep their weights as [O, K]
-            judge.look(f"gradient of {name}", got, wanted, 2e-3)
-            got = actual.get(f"trained/{name}")
-            if got is not None and got.shape != wanted.shape:
-                got = got.T
-            judge.look(f"trained {name}", got, expected.trained[name], 2e-4)
+            for kind, wanted, near in (("gradient", expected.gradients, single.gradients),
+                                       ("trained", expected.trained, single.trained)):
+                got = actual.get(f"{kind}/{name}")
+                if got is not None and got.shape != wanted[name].shape:
+                    got = got.T         # products keep their weights as [O, K]
+                judge.look(f"{kind} {name}", got, wanted[name], near[name],
+                           case.training_tolerance[kind])
 
 
 def main():
