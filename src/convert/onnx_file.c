@@ -401,8 +401,10 @@ int onnx_parse(const void *bytes, size_t count, struct arena *arena, struct onnx
     }
     if (got < 0)
         return -1;
-    if (!found || !file.opset)
+    if (!found)
         return error_set(err, ERROR_FORMAT, "no network is in it; is it an ONNX file?");
+    if (!file.opset)
+        file.opset = 1; /* none of ONNX's own operators, then */
     *out = file;
     return 0;
 }

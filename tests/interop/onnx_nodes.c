@@ -120,6 +120,8 @@ static int bind(struct test *test, const bool value[MAX_PORTS], struct onnx_file
         const struct onnx_tensor *tensor = &test->inputs[i];
         if (!test->given[i])
             return error_set(err, ERROR_FORMAT, "no input_%d.pb that is read", i);
+        if (file->inputs[i].type != (int)tensor->type)
+            return error_set(err, ERROR_FORMAT, "input_%d.pb is not of the type of the input", i);
         if (!value[i]) {
             tensors[out->tensor_count] = *tensor;
             tensors[out->tensor_count++].name = file->inputs[i].name;

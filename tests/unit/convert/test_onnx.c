@@ -517,8 +517,11 @@ TEST(onnx, a_file_that_is_cut_off_anywhere_is_refused_or_complete)
         /* On its own, so that the sanitizers see a step beyond the end. */
         char *piece = memory_allocate(count + 1);
         memcpy(piece, file.text, count);
-        ASSERT_INT(onnx_parse(piece, count, arena, &parsed, &err), ==, -1);
-        ASSERT_TRUE(*err.message);
+        /* What is behind the network, at the end, may be missing. */
+        if (onnx_parse(piece, count, arena, &parsed, &err) < 0)
+            ASSERT_TRUE(*err.message);
+        else
+            ASSERT_INT(parsed.node_count, ==, 4);
         memory_free(piece);
         arena_destroy(arena);
     }
