@@ -49,8 +49,8 @@ enum lockstep_split { LOCKSTEP_TRAIN, LOCKSTEP_EVALUATE };
 
 LOCKSTEP_API const char *lockstep_version(void);
 
-/* A network of the program's own list ("resnet50"), or one in a shared object. The result lives
- * as long as the process. */
+/* A network of the program's own list ("resnet50"), or one in a shared object or an ONNX file. The
+ * result lives as long as the process. */
 LOCKSTEP_API const struct model *lockstep_model_open(const char *name_or_path,
                                                      struct lockstep_error *error);
 

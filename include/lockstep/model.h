@@ -44,11 +44,14 @@ enum init_kind {
     INIT_VARIANCE_SCALING, /* truncated normal, variance value / fan-in, as TensorFlow */
     INIT_HE_NORMAL,        /* normal, variance 2 / fan-in */
     INIT_GLOROT_UNIFORM,   /* uniform, variance 2 / (fan-in + fan-out) */
+    INIT_VALUES,           /* values: given one by one */
 };
 
 struct initializer {
     enum init_kind kind;
     float value;
+    const float *values; /* as many as the parameter has, row-major; they outlive the graph */
+    const char *name;    /* of the parameter; NULL: NODE/weights, NODE/bias, ... */
 };
 
 /* TensorFlow's SAME: as much padding as keeps ceil(size / stride), more of it behind. */
@@ -65,6 +68,10 @@ struct conv2d_options {
     int no_bias;
     struct initializer weights_init, bias_init;
     const char *name; /* of the node and the stem of its parameters; NULL: made up */
+    /* For axes that are not alike: instead of the above; 0: as that. */
+    int stride_height, stride_width, dilation_height, dilation_width;
+    /* With PADDING_EXPLICIT, besides the above: before and behind one axis. */
+    int pad_rows[2], pad_columns[2];
 };
 
 struct pool_options {
@@ -73,6 +80,10 @@ struct pool_options {
     enum padding padding;
     int pad_before, pad_after;
     const char *name;
+    /* As in struct conv2d_options. */
+    int kernel_height, kernel_width, stride_height, stride_width;
+    int pad_rows[2], pad_columns[2];
+    int count_padding; /* of averages: padding counts as zeros; else it is left out */
 };
 
 struct dense_options {
@@ -86,6 +97,7 @@ struct batch_norm_options {
     float epsilon;  /* 0 means 1e-5 */
     struct initializer scale_init;
     const char *name;
+    struct initializer shift_init, mean_init, variance_init;
 };
 
 enum embedding_combine {
@@ -110,6 +122,30 @@ struct normalize_options {
 struct loss_options {
     float label_smoothing;
     const char *name;
+};
+
+/* Two values, element by element. */
+enum arithmetic { ARITHMETIC_ADD, ARITHMETIC_SUBTRACT, ARITHMETIC_MULTIPLY, ARITHMETIC_DIVIDE };
+
+/* One value, element by element; alpha and beta where the formula has them. */
+enum unary {
+    UNARY_TANH,
+    UNARY_LEAKY_RELU,   /* x, or alpha x below 0 */
+    UNARY_ELU,          /* x, or alpha (exp(x) - 1) below 0 */
+    UNARY_SOFTPLUS,     /* log(1 + exp(x)) */
+    UNARY_SOFTSIGN,     /* x / (1 + |x|) */
+    UNARY_HARD_SIGMOID, /* alpha x + beta, cut at 0 and 1 */
+    UNARY_HARD_SWISH,   /* x * (x / 6 + 0.5, cut at 0 and 1) */
+    UNARY_SILU,         /* x / (1 + exp(-x)) */
+    UNARY_GELU,         /* x (1 + erf(x / sqrt(2))) / 2 */
+    UNARY_ERF,
+    UNARY_EXP,
+    UNARY_LOG,
+    UNARY_SQRT,
+    UNARY_ABS,
+    UNARY_NEGATE,
+    UNARY_RECIPROCAL,
+    UNARY_POWER, /* x ^ alpha */
 };
 
 /* Pixels as tensors arrive from a client, [N, size, size, channels] in memory; the value is
@@ -144,6 +180,18 @@ LOCKSTEP_API value_id lockstep_global_avg_pool(struct graph *graph, value_id x);
 LOCKSTEP_API value_id lockstep_relu(struct graph *graph, value_id x);
 LOCKSTEP_API value_id lockstep_sigmoid(struct graph *graph, value_id x);
 LOCKSTEP_API value_id lockstep_add(struct graph *graph, value_id a, value_id b);
+/* The shapes may differ as numpy's broadcasting allows; the result has the batch in front. */
+LOCKSTEP_API value_id lockstep_arithmetic(struct graph *graph, value_id a, value_id b,
+                                          enum arithmetic kind);
+LOCKSTEP_API value_id lockstep_unary(struct graph *graph, value_id x, enum unary kind, float alpha,
+                                     float beta);
+/* No less than `low`, no more than `high` (which may be infinite). */
+LOCKSTEP_API value_id lockstep_clip(struct graph *graph, value_id x, float low, float high);
+/* exp(x) / sum of exp along `axis` (not the batch), or its logarithm. */
+LOCKSTEP_API value_id lockstep_softmax(struct graph *graph, value_id x, int axis);
+LOCKSTEP_API value_id lockstep_log_softmax(struct graph *graph, value_id x, int axis);
+/* The same numbers in row-major order under another shape, which has SHAPE_BATCH first. */
+LOCKSTEP_API value_id lockstep_reshape(struct graph *graph, value_id x, struct shape shape);
 LOCKSTEP_API value_id lockstep_concat(struct graph *graph, const value_id *values, int count);
 LOCKSTEP_API value_id lockstep_flatten(struct graph *graph, value_id x);
 LOCKSTEP_API value_id lockstep_dropout(struct graph *graph, value_id x, float rate);
@@ -199,6 +247,7 @@ struct model_args {
     const int64_t *buckets;       /* of each categorical column, instead of embedding_rows */
     int hidden[MODEL_MAX_HIDDEN]; /* units of the hidden layers, up to the first 0 */
     float dropout;                /* behind each of them */
+    const void *file;             /* of a network that was read from one: what it says */
 };
 
 /* One trainable network. Each file in models/ defines one, named model_<file name>; a user's

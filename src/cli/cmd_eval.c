@@ -27,8 +27,8 @@ static const struct option options[] = {
                 .aliases = "checkpoint checkpoint-dir model-dir",
                 .environment = "OUTPUT_DIR CHECKPOINT_DIR",
                 .help = "what `train` wrote: a checkpoint, a directory of them (the newest is "
-                        "taken; DIR/best is the best), or weights.safetensors; an export "
-                        "has its own"),
+                        "taken; DIR/best is the best), or weights.safetensors; an export and "
+                        "an ONNX file have their own"),
     OPTION_SECTION("Data"),
     OPTION_TEXT(eval_settings, common.data, "data", .value = "SPEC", .environment = "DATASET_DIR",
                 .aliases = "eval-data data-dir data-location", .initial_note = "the model's",
@@ -100,10 +100,10 @@ static int open_network(struct job *job, struct options *parsed, struct eval_set
         return -1;
     if (exported)
         return open_export(job, parsed, settings, err);
-    if (!settings->weights)
-        return error_set(err, ERROR_USAGE, "which weights? Give --weights=PATH");
     if (session_open(&job->session, parsed, SESSION_PART_OF_RECIPE, &settings->common, err) < 0)
         return -1;
+    if (!settings->weights && !job->session.model->defaults.file)
+        return error_set(err, ERROR_USAGE, "which weights? Give --weights=PATH");
     return session_build(&job->session, parsed, &settings->common, err);
 }
 
@@ -118,7 +118,8 @@ static int make_plan(struct job *job, const struct eval_settings *settings, stru
     if (params_create(job->session.graph, 0, NULL, &job->params, err) < 0 ||
         plan_create(job->session.graph, job->params, &plan, &job->plan, err) < 0)
         return -1;
-    return stored_weights_load(settings->weights, job->params, err);
+    return settings->weights ? stored_weights_load(settings->weights, job->params, err)
+                             : params_initialize(job->params, (uint64_t)settings->common.seed, err);
 }
 
 static int pass(struct job *job, const struct eval_settings *settings, struct error *err)

@@ -20,8 +20,8 @@ static const char *model_name(int index)
 static const struct option options[] = {
     OPTION_ARGUMENT(models_settings, model, "MODEL", .choice_at = model_name, .open = true,
                     .aliases = "model",
-                    .help = "network whose operations to show; a path means a shared object that "
-                            "defines `model_user`"),
+                    .help = "network whose operations to show; a path means an ONNX file, or a "
+                            "shared object that defines `model_user`"),
     OPTION_SECTION("With MODEL"),
     OPTION_INT(models_settings, classes, "classes", OPTION_AT_LEAST(1),
                .initial_note = "the model's own", .help = "number of classes"),
@@ -119,7 +119,9 @@ static int add_all(const struct models_settings *wanted, struct strbuf *text, st
     const struct model *model;
     if (model_open(wanted->model, &model, err) < 0)
         return -1;
-    return add_model(model, wanted, text, list, err);
+    int status = add_model(model, wanted, text, list, err);
+    model_close(model);
+    return status;
 }
 
 static int run(struct options *parsed, void *settings, struct error *err)

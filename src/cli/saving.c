@@ -24,6 +24,7 @@ static const char *const compared[] = {
     "hidden",
     "dropout",
     "scaling",
+    "pixels",
     "label-smoothing",
     "global-batch-size",
     "shards",

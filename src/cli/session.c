@@ -268,6 +268,8 @@ static int choose_args(struct session *session, const struct options *options,
 {
     struct model_args *args = &session->args;
     *args = session->model->defaults;
+    session->pixels_given = option_find(options->table, "pixels", strlen("pixels")) &&
+                            options_source(options, "pixels") > OPTION_FROM_RECIPE;
     const char *spec;
     if (refuse_unread(session, options, err) < 0 ||
         resolve_spec(session, settings->data, &spec, err) < 0 ||
@@ -307,11 +309,35 @@ int session_build(struct session *session, const struct options *options,
 void session_close(struct session *session)
 {
     graph_destroy(session->graph);
+    model_close(session->model);
     arena_destroy(session->arena);
     *session = (struct session){0};
 }
 
 /* --- data ----------------------------------------------------------------------------------- */
+
+/* In the order of enum pixel_scale. */
+const char *const session_pixel_scales[] = {"mean", "torch", "unit", "signed", NULL};
+
+static enum pixel_scale pixel_scale(const struct session_settings *settings)
+{
+    int scale = 0;
+    while (settings->pixels && session_pixel_scales[scale] &&
+           strcmp(settings->pixels, session_pixel_scales[scale]) != 0)
+        scale++;
+    return session_pixel_scales[scale] ? (enum pixel_scale)scale : PIXELS_MEAN;
+}
+
+/* Whoever asks for other numbers than these kinds of data give is to know. */
+static int refuse_pixels(const struct session *session, const struct session_data *data,
+                         struct error *err)
+{
+    if (!session->pixels_given || data->source.kind->scales)
+        return 0;
+    return error_set(err, ERROR_USAGE,
+                     "--pixels would change nothing: %s gives no pictures that are decoded",
+                     data->source.kind->name);
+}
 
 int session_open_data(struct session *session, const struct session_settings *settings,
                       const char *spec, enum dataset_split split, struct session_data *out,
@@ -326,6 +352,7 @@ int session_open_data(struct session *session, const struct session_settings *se
                                      .held = train ? deal->held : 1,
                                      .batch = settings->batch,
                                      .classes = session->args.classes,
+                                     .pixels = pixel_scale(settings),
                                      .seed = (uint64_t)settings->seed,
                                      .examples = settings->examples,
                                      .threads = settings->data_threads,
@@ -337,6 +364,10 @@ int session_open_data(struct session *session, const struct session_settings *se
     if (resolve_spec(session, spec, &data.spec, err) < 0 ||
         source_open(&data.source, session->graph, data.spec, &options, err) < 0)
         return -1;
+    if (refuse_pixels(session, &data, err) < 0) {
+        source_close(&data.source);
+        return -1;
+    }
     *out = data;
     return 0;
 }

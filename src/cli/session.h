@@ -22,6 +22,7 @@ struct session_settings {
     bool data_cache;
     size_t prefetch_bytes;
     const char *scaling; /* of numeric columns: session_scalings */
+    const char *pixels;  /* session_pixel_scales */
     const char *json;
 };
 
@@ -29,7 +30,9 @@ struct session_settings {
 #define SESSION_MODEL_OPTION(settings)                                                             \
     OPTION_ARGUMENT(settings, common.model, "MODEL", .required = true,                             \
                     .aliases = "model model-name", .choice_at = session_model_name, .open = true,  \
-                    .help = "a network of `lockstep models`, or a shared object that defines one")
+                    .help =                                                                        \
+                        "a network of `lockstep models`, an ONNX file, or a shared object that "   \
+                        "defines one")
 #define SESSION_NETWORK_OPTIONS(settings)                                                          \
     OPTION_INT(settings, common.classes, "classes", OPTION_AT_LEAST(1), .aliases = "num-classes",  \
                .initial_note = "the model's", .help = "classes the network tells apart"),          \
@@ -75,10 +78,15 @@ struct session_settings {
                 .initial_note = "the kind's own number",                                           \
                 .help = "how many to draw (digits, synthetic), or to read of the first (mnist)")
 #define SESSION_READING_OPTIONS(settings)                                                          \
-    OPTION_INT(settings, common.data_threads, "data-threads", .min = -1, .max = 1024,              \
-               .initial = "-1", .initial_note = "all cores where examples are decoded",            \
-               .aliases = "num-parallel-calls datasets-num-private-threads num-data-workers",      \
-               .help = "threads that read ahead; batches are the same for any number"),            \
+    OPTION_CHOICE(settings, common.pixels, "pixels", .choices = session_pixel_scales,              \
+                  .initial = "mean", .initial_note = "the model's, or mean",                       \
+                  .help = "numbers made of pictures (imagenet, images): mean takes off "           \
+                          "ImageNet's mean colour, torch scales as torchvision's models want "     \
+                          "it, unit gives 0 to 1, signed -1 to 1"),                                \
+        OPTION_INT(settings, common.data_threads, "data-threads", .min = -1, .max = 1024,          \
+                   .initial = "-1", .initial_note = "all cores where examples are decoded",        \
+                   .aliases = "num-parallel-calls datasets-num-private-threads num-data-workers",  \
+                   .help = "threads that read ahead; batches are the same for any number"),        \
         OPTION_BYTES(settings, common.prefetch_bytes, "prefetch-bytes", .initial = "256M",         \
                      .help = "memory for batches that are read ahead; one is always"),             \
         OPTION_LONG(settings, common.skip_bad, "skip-bad-records", .min = 0, .max = 1000000,       \
@@ -112,6 +120,7 @@ struct session {
     const struct model *model; /* the caller may bring one, before session_open */
     struct model_args args;
     struct graph *graph;
+    bool pixels_given;        /* --pixels by the user, not by the recipe */
     const char *recipe;       /* as far as it was applied; "" when there is none */
     int threads;              /* resolved */
     struct session_deal deal; /* the caller's, before session_open; all zero: alone */
@@ -123,7 +132,7 @@ struct session_model_alias {
     const char *theirs, *ours;
 };
 const struct session_model_alias *session_model_alias(int index); /* NULL behind the last */
-extern const char *const session_scalings[];
+extern const char *const session_scalings[], *const session_pixel_scales[];
 /* Fills what the network is told about its data before training (see source_fill_statistics). */
 struct params;
 int session_fill_statistics(const struct session *session, const struct session_settings *settings,

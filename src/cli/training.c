@@ -284,7 +284,9 @@ static int start_saving(struct training *training, struct error *err)
                              .plan = training->plan};
     if (training->ranks.rank == 0 && saving_start(&training->saving, &run, err) < 0)
         return -1;
-    if (training->saving.resumed && !training->saving.from_memory &&
+    /* Weights of a file may differ from machine to machine: the first rank's count. */
+    bool differ = training->saving.resumed || training->session.args.file;
+    if (differ && !training->saving.from_memory &&
         ranks_share(&training->ranks, training->params, training->updater, 0,
                     training->ranks.rank == 0, err) < 0)
         return -1;

@@ -24,6 +24,14 @@ struct dataset_field {
     struct shape shape;
 };
 
+/* How the bytes of a picture become the numbers a network was made for. */
+enum pixel_scale {
+    PIXELS_MEAN,   /* less ImageNet's mean of each channel: 123.68, 116.78, 103.94 */
+    PIXELS_TORCH,  /* 0 to 1, then mean 0 and deviation 1 over ImageNet, as torchvision's models */
+    PIXELS_UNIT,   /* 0 to 1 */
+    PIXELS_SIGNED, /* -1 to 1 */
+};
+
 /* What the network expects, so that synthetic data can have the model's own shapes and pictures
  * the model's size. */
 struct dataset_request {
@@ -32,6 +40,7 @@ struct dataset_request {
     int64_t examples; /* how many to draw, or at most to read; 0: the kind's own number */
     uint64_t seed;    /* for kinds that draw */
     int classes;
+    enum pixel_scale pixels; /* of kinds that decode pictures */
     bool cache; /* kinds that parse text keep what they parsed beside it, for later runs */
     /* Bad rows of a text stay in the list and fail when they are read; otherwise the first one makes
      * opening fail. For those who look for damage. */
@@ -84,6 +93,7 @@ struct dataset_kind {
     void (*close)(struct dataset *dataset); /* accepts NULL */
     bool cheap;                             /* reading is a copy: no loader threads wanted */
     bool caches;                            /* honours request.cache */
+    bool scales;                            /* honours request.pixels */
 };
 
 const struct dataset_kind *const *dataset_list(void); /* NULL-terminated, generated */

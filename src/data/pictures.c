@@ -14,6 +14,27 @@
 
 const struct picture_numbers picture_numbers_imagenet = {{123.68f, 116.78f, 103.94f}, {1, 1, 1}};
 
+const struct picture_numbers *picture_numbers_of(enum pixel_scale scale)
+{
+    /* torchvision's means 0.485, 0.456, 0.406 and deviations 0.229, 0.224, 0.225, of 0 to 1. */
+    static const struct picture_numbers torch = {
+        {123.675f, 116.28f, 103.53f}, {1 / (255 * 0.229f), 1 / (255 * 0.224f), 1 / (255 * 0.225f)}};
+    static const struct picture_numbers unit = {{0, 0, 0}, {1 / 255.0f, 1 / 255.0f, 1 / 255.0f}};
+    static const struct picture_numbers both = {{127.5f, 127.5f, 127.5f},
+                                                {1 / 127.5f, 1 / 127.5f, 1 / 127.5f}};
+    switch (scale) {
+    case PIXELS_TORCH:
+        return &torch;
+    case PIXELS_UNIT:
+        return &unit;
+    case PIXELS_SIGNED:
+        return &both;
+    case PIXELS_MEAN:
+        break;
+    }
+    return &picture_numbers_imagenet;
+}
+
 /* All that decoding one picture needs. */
 struct worker {
     struct worker *next; /* in the list of those that nobody uses */

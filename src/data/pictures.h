@@ -5,12 +5,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "data/dataset.h"
+
 struct error;
 
 enum picture_format { PICTURE_JPEG, PICTURE_PNG };
 
 struct picture_info {
-    enum picture_format format; /* by the first bytes, never by the name */
+    enum picture_format format;  /* by the first bytes, never by the name */
     int width, height, channels; /* as stored: 1, 3 or 4 */
 };
 
@@ -32,14 +34,15 @@ int pictures_probe(struct pictures *pictures, const void *bytes, size_t count,
 /* The whole picture at full size, as TensorFlow's decode_jpeg(channels=3) gives it: grey becomes
  * R = G = B, CMYK is converted, EXIF orientation is not applied. `out->pixels` is the caller's, to
  * be given to memory_free. */
-int pictures_decode(struct pictures *pictures, const void *bytes, size_t count,
-                    struct picture *out, struct error *err);
+int pictures_decode(struct pictures *pictures, const void *bytes, size_t count, struct picture *out,
+                    struct error *err);
 
 /* How pixels become numbers: value = (pixel - mean) * scale, per channel. */
 struct picture_numbers {
     float mean[3], scale[3];
 };
 extern const struct picture_numbers picture_numbers_imagenet; /* 123.68, 116.78, 103.94; scale 1 */
+const struct picture_numbers *picture_numbers_of(enum pixel_scale scale);
 
 /* Training: random resized crop (area 5 to 100 %, aspect 3/4 to 4/3, 100 tries, else the whole
  * picture), mirrored half of the time, bilinear to `size` x `size`; `random` is the key of the

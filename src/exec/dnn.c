@@ -3,7 +3,9 @@
 #include "exec/dnn.h"
 
 #include <assert.h>
+#ifdef _OPENMP /* the fuzzers are built without */
 #include <omp.h>
+#endif
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
 
@@ -69,7 +71,11 @@ const char *dnn_instruction_set(void)
 
 void dnn_set_threads(int threads)
 {
+#ifdef _OPENMP
     omp_set_num_threads(threads);
+#else
+    (void)threads;
+#endif
 }
 
 /* --- Layouts --- */
@@ -299,8 +305,8 @@ static struct conv_parts conv_parts(const struct dnn_conv *conv)
         .weights = layout_any(&weights),
         .bias = layout_plain(&bias),
         .dst = layout_any(&conv->dst),
-        .strides = {conv->stride, conv->stride},
-        .dilates = {conv->dilation - 1, conv->dilation - 1},
+        .strides = {conv->stride[0], conv->stride[1]},
+        .dilates = {conv->dilation[0] - 1, conv->dilation[1] - 1},
         .pad_before = {conv->pad_before[0], conv->pad_before[1]},
         .pad_after = {conv->pad_after[0], conv->pad_after[1]},
     };
@@ -419,7 +425,9 @@ static struct pool_parts pool_parts(const struct dnn_pool *pool)
         .kernel = {pool->kernel[0], pool->kernel[1]},
         .pad_before = {pool->pad_before[0], pool->pad_before[1]},
         .pad_after = {pool->pad_after[0], pool->pad_after[1]},
-        .algorithm = pool->max ? dnnl_pooling_max : dnnl_pooling_avg_exclude_padding,
+        .algorithm = pool->max             ? dnnl_pooling_max
+                     : pool->count_padding ? dnnl_pooling_avg_include_padding
+                                           : dnnl_pooling_avg_exclude_padding,
     };
 }
 

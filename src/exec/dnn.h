@@ -64,8 +64,8 @@ enum dnn_argument {
 /* [N, C, H, W] by [O, C/groups, kh, kw]; dilation 1 is none; batch and sizes from the layouts. */
 struct dnn_conv {
     struct shape src, weights, dst; /* weights [O, C/groups, kh, kw] */
-    int groups, stride, dilation;
-    int pad_before[2], pad_after[2]; /* height, width */
+    int groups;
+    int stride[2], dilation[2], pad_before[2], pad_after[2]; /* height, width */
     bool bias;
     bool relu, sum; /* forward: then add what is there, then ReLU */
 };
@@ -93,7 +93,8 @@ int dnn_dense_backward_weights(const struct dnn_dense *dense, const struct dnn_p
 struct dnn_pool {
     const struct layout *src;
     struct shape dst;
-    bool max; /* else the average, padding not counted */
+    bool max;           /* else the average... */
+    bool count_padding; /* ...of the padding, too, as zeros */
     int kernel[2], stride[2], pad_before[2], pad_after[2];
 };
 int dnn_pool_forward(const struct dnn_pool *pool, bool training, struct dnn_primitive **out,

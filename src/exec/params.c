@@ -258,6 +258,9 @@ static void fill_initial(const struct value *value, uint64_t seed, float *out)
         random_fill_uniform(key, -limit, limit, out, count);
         break;
     }
+    case INIT_VALUES:
+        memcpy(out, value->init.values, count * sizeof(float));
+        break;
     }
 }
 

@@ -154,6 +154,9 @@ value_id graph_param(struct graph *graph, const char *name, struct shape shape,
 {
     if (graph->first_failure.code != ERROR_NONE)
         return VALUE_FAILED;
+    if (init.name)
+        name = init.name;
+    init.name = NULL; /* the value has it, in memory of the graph's own */
     if (name_is_taken(graph, name))
         return graph_fail(graph, "parameter \"%s\" is declared twice", name);
     if (shape_count(&shape) < 1)

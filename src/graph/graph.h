@@ -49,6 +49,7 @@ void graph_destroy(struct graph *graph); /* accepts NULL */
 
 value_id graph_input(struct graph *graph, const char *name, enum dtype dtype, struct shape shape);
 void graph_mark_channels_last(struct graph *graph, value_id input);
+/* `init` may bring another name. */
 value_id graph_param(struct graph *graph, const char *name, struct shape shape,
                      struct initializer init, unsigned flags);
 /* Copies `attributes` (op->attributes_size bytes) and asks the op for the output's shape. */

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "convert/onnx_read.h"
 
 #define MODEL(name) extern const struct model model_##name;
 #include "models.list"
@@ -76,7 +77,14 @@ int model_open(const char *name_or_path, const struct model **out, struct error 
         *out = known;
         return 0;
     }
+    if (onnx_is_file(name_or_path))
+        return onnx_model_open(name_or_path, out, err);
     if (looks_like_path(name_or_path))
         return load(name_or_path, out, err);
     return error_set(err, ERROR_USAGE, "there is no model \"%s\"", name_or_path);
+}
+
+void model_close(const struct model *model)
+{
+    onnx_model_close(model);
 }

@@ -21,7 +21,7 @@ static value_id affine(struct graph *graph, value_id x, int inputs, int units, f
                        const char *name)
 {
     return dense(graph, x, units,
-                 .weights_init = {INIT_TRUNCATED_NORMAL, sqrtf(factor / (float)inputs)},
+                 .weights_init = {INIT_TRUNCATED_NORMAL, .value = sqrtf(factor / (float)inputs)},
                  .name = name);
 }
 

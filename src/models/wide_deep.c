@@ -36,7 +36,7 @@ static value_id deep_logits(struct graph *graph, value_id x, const struct model_
 static value_id wide_logits(struct graph *graph, value_id category, const struct model_args *args)
 {
     return embedding(graph, category, 1, .rows = args->embedding_rows, .buckets = args->buckets,
-                     .combine = EMBEDDING_SUM, .bias = 1, .table_init = {INIT_ZEROS, 0},
+                     .combine = EMBEDDING_SUM, .bias = 1, .table_init = {.kind = INIT_ZEROS},
                      .name = "wide");
 }
 

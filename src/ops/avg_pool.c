@@ -1,4 +1,4 @@
-/* The mean of each window; padding is not counted, as in TensorFlow. */
+/* The mean of each window; padding is not counted, as in TensorFlow, unless asked for. */
 #include "exec/known_ops.h"
 #include "ops/pool.h"
 
@@ -15,6 +15,14 @@ static value_id example(struct graph *graph, int variant)
         {.kernel = 2},
         {.kernel = 3, .stride = 2, .padding = PADDING_SAME},
         {.kernel = 3, .stride = 2, .padding = PADDING_EXPLICIT, .pad_before = 1},
+        {.kernel_height = 3,
+         .kernel_width = 2,
+         .stride_height = 2,
+         .stride_width = 1,
+         .padding = PADDING_EXPLICIT,
+         .pad_rows = {1, 1},
+         .pad_columns = {0, 1},
+         .count_padding = 1},
     };
     if (variant >= (int)(sizeof variants / sizeof variants[0]))
         return -1;

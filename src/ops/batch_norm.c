@@ -391,20 +391,23 @@ value_id lockstep_batch_norm(struct graph *graph, value_id x, struct batch_norm_
         .momentum = options.momentum ? options.momentum : 0.9f,
         .epsilon = options.epsilon ? options.epsilon : 1e-5f,
     };
-    if (options.scale_init.kind == INIT_DEFAULT)
-        options.scale_init.kind = INIT_ONES;
-    struct initializer zeros = {.kind = INIT_ZEROS}, ones = {.kind = INIT_ONES};
-    value_id inputs[] = {
-        x,
-        graph_param(graph, graph_join_name(graph, name, "scale"), SHAPE(channels),
-                    options.scale_init, PARAM_TRAINABLE),
-        graph_param(graph, graph_join_name(graph, name, "shift"), SHAPE(channels), zeros,
-                    PARAM_TRAINABLE),
-        graph_param(graph, graph_join_name(graph, name, "mean"), SHAPE(channels), zeros,
-                    PARAM_STATISTIC),
-        graph_param(graph, graph_join_name(graph, name, "variance"), SHAPE(channels), ones,
-                    PARAM_STATISTIC),
-    };
+    const struct {
+        const char *suffix;
+        struct initializer init;
+        enum init_kind usual;
+        unsigned flags;
+    } rows[] = {{"scale", options.scale_init, INIT_ONES, PARAM_TRAINABLE},
+                {"shift", options.shift_init, INIT_ZEROS, PARAM_TRAINABLE},
+                {"mean", options.mean_init, INIT_ZEROS, PARAM_STATISTIC},
+                {"variance", options.variance_init, INIT_ONES, PARAM_STATISTIC}};
+    value_id inputs[5] = {x};
+    for (int i = 0; i < 4; i++) {
+        struct initializer init = rows[i].init;
+        if (init.kind == INIT_DEFAULT)
+            init.kind = rows[i].usual;
+        inputs[1 + i] = graph_param(graph, graph_join_name(graph, name, rows[i].suffix),
+                                    SHAPE(channels), init, rows[i].flags);
+    }
     return graph_node(graph, &op_batch_norm, name, &attributes, inputs, 5);
 }
 

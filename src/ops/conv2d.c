@@ -28,14 +28,21 @@ static const struct op_kernel *const kernels[] = {&conv_kernel_thin, &conv_kerne
 
 /* --- Building --- */
 
-static struct window axis(const struct conv2d_options *options, int kernel)
+/* The first that is given, or 1. */
+static int choose(int own, int common)
+{
+    return own ? own : common ? common : 1;
+}
+
+static struct window axis(const struct conv2d_options *options, int kernel, int stride,
+                          int dilation, const int pad[2])
 {
     return (struct window){.kernel = kernel ? kernel : options->kernel,
-                           .stride = options->stride ? options->stride : 1,
-                           .dilation = options->dilation ? options->dilation : 1,
+                           .stride = choose(stride, options->stride),
+                           .dilation = choose(dilation, options->dilation),
                            .padding = options->padding,
-                           .pad_before = options->pad_before,
-                           .pad_after = options->pad_after};
+                           .pad_before = options->pad_before + pad[0],
+                           .pad_after = options->pad_after + pad[1]};
 }
 
 value_id lockstep_conv2d(struct graph *graph, value_id x, int channels,
@@ -45,10 +52,13 @@ value_id lockstep_conv2d(struct graph *graph, value_id x, int channels,
         return -1;
     const char *name = options.name ? options.name : graph_make_name(graph, "conv2d");
     const struct shape *shape = &graph_value(graph, x)->shape;
-    struct conv_attributes attributes = {.channels = channels,
-                                         .groups = options.groups ? options.groups : 1,
-                                         .rows = axis(&options, options.kernel_height),
-                                         .columns = axis(&options, options.kernel_width)};
+    struct conv_attributes attributes = {
+        .channels = channels,
+        .groups = options.groups ? options.groups : 1,
+        .rows = axis(&options, options.kernel_height, options.stride_height,
+                     options.dilation_height, options.pad_rows),
+        .columns = axis(&options, options.kernel_width, options.stride_width,
+                        options.dilation_width, options.pad_columns)};
     if (shape->ndim != 4)
         return graph_fail(graph, "%s: a convolution takes [N, C, H, W], not %d dimensions", name,
                           shape->ndim);
@@ -80,6 +90,13 @@ static value_id example(struct graph *graph, int variant)
         {.kernel = 3, .stride = 2, .padding = PADDING_EXPLICIT, .pad_before = 1, .no_bias = 1},
         {.kernel = 1},
         {.kernel = 2, .groups = 4, .dilation = 2},
+        {.kernel_height = 3,
+         .kernel_width = 2,
+         .stride_height = 2,
+         .dilation_width = 2,
+         .padding = PADDING_EXPLICIT,
+         .pad_rows = {1, 0},
+         .pad_columns = {0, 2}},
     };
     if (variant >= (int)(sizeof variants / sizeof variants[0]))
         return -1;

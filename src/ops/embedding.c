@@ -176,7 +176,8 @@ value_id lockstep_embedding(struct graph *graph, value_id x, int dim,
     if (rows < 0)
         return -1;
     if (options.table_init.kind == INIT_DEFAULT)
-        options.table_init = (struct initializer){INIT_TRUNCATED_NORMAL, 1 / sqrtf((float)dim)};
+        options.table_init =
+            (struct initializer){INIT_TRUNCATED_NORMAL, .value = 1 / sqrtf((float)dim)};
     value_id inputs[3] = {x};
     int count = 2;
     inputs[EMBEDDING_TABLE] =
@@ -184,7 +185,7 @@ value_id lockstep_embedding(struct graph *graph, value_id x, int dim,
                     options.table_init, PARAM_TRAINABLE | PARAM_SPARSE);
     if (options.bias)
         inputs[count++] = graph_param(graph, graph_join_name(graph, name, "bias"), SHAPE(dim),
-                                      (struct initializer){INIT_ZEROS, 0}, PARAM_TRAINABLE);
+                                      (struct initializer){.kind = INIT_ZEROS}, PARAM_TRAINABLE);
     if (options.append)
         inputs[count++] = *options.append;
     return graph_node(graph, &op_embedding, name, &attributes, inputs, count);

@@ -84,14 +84,20 @@ static bool fits(const struct plan_builder *builder, const struct plan_node *nod
            form.inner == LANES && form.spatial > 1;
 }
 
+/* Two by two, without padding or overlap. */
+static bool halves(const struct window *window)
+{
+    bool padded = window->padding == PADDING_SAME || (window->padding == PADDING_EXPLICIT &&
+                                                      (window->pad_before || window->pad_after));
+    return window->kernel == 2 && window->stride == 2 && !padded;
+}
+
 static bool pools(const struct graph *graph, const struct plan_node *node, const struct node *pool)
 {
     const struct pool_attributes *a = pool->attributes;
     (void)graph;
     (void)node;
-    bool plain = a->rows.padding == PADDING_VALID ||
-                 (a->rows.padding == PADDING_EXPLICIT && !a->rows.pad_before && !a->rows.pad_after);
-    return !a->global && a->rows.kernel == 2 && a->rows.stride == 2 && plain;
+    return !a->global && halves(&a->rows) && halves(&a->columns);
 }
 
 /* Row-major, said aloud: a plan with another kernel may have stored them otherwise. */

@@ -41,6 +41,7 @@ struct dnn_pool pool_describe(const struct plan_builder *builder, const struct p
         .src = builder_layout(builder, node->inputs[0]),
         .dst = builder_shape(builder, node->output),
         .max = a->max,
+        .count_padding = a->count_padding,
         .kernel = {rows.kernel, columns.kernel},
         .stride = {rows.stride, columns.stride},
         .pad_before = {rows.pad_before, columns.pad_before},
@@ -105,22 +106,43 @@ const struct op_kernel pool_kernel_dnn = {
 
 const struct op_kernel *const pool_kernels[] = {&pool_kernel_max, &pool_kernel_dnn, NULL};
 
+static struct window axis(const struct pool_options *options, int own_kernel, int own_stride,
+                          const int pad[2])
+{
+    int kernel = own_kernel ? own_kernel : options->kernel;
+    int stride = own_stride ? own_stride : options->stride;
+    return (struct window){.kernel = kernel,
+                           .stride = stride ? stride : kernel,
+                           .dilation = 1,
+                           .padding = options->padding,
+                           .pad_before = options->pad_before + pad[0],
+                           .pad_after = options->pad_after + pad[1]};
+}
+
+/* A window that saw nothing but padding would have neither a largest element nor a mean. */
+static bool may_be_empty(const struct window *window)
+{
+    return window->padding == PADDING_EXPLICIT &&
+           (window->pad_before >= window->kernel || window->pad_after >= window->kernel);
+}
+
 value_id pool_build(struct graph *graph, const struct op *op, value_id x,
                     const struct pool_options *options, bool max)
 {
     if (!graph_holds(graph, x, op->name))
         return -1;
     const char *name = options->name ? options->name : graph_make_name(graph, op->name);
-    struct window window = {.kernel = options->kernel,
-                            .stride = options->stride ? options->stride : options->kernel,
-                            .dilation = 1,
-                            .padding = options->padding,
-                            .pad_before = options->pad_before,
-                            .pad_after = options->pad_after};
-    if (options->padding == PADDING_EXPLICIT &&
-        (options->pad_before >= options->kernel || options->pad_after >= options->kernel))
-        return graph_fail(graph, "%s: padding of %d and %d would leave a window of %d empty", name,
-                          options->pad_before, options->pad_after, options->kernel);
-    struct pool_attributes attributes = {.rows = window, .columns = window, .max = max};
+    struct pool_attributes attributes = {
+        .rows = axis(options, options->kernel_height, options->stride_height, options->pad_rows),
+        .columns =
+            axis(options, options->kernel_width, options->stride_width, options->pad_columns),
+        .max = max,
+        .count_padding = options->count_padding != 0};
+    for (int i = 0; i < 2; i++) {
+        const struct window *window = i ? &attributes.columns : &attributes.rows;
+        if (may_be_empty(window))
+            return graph_fail(graph, "%s: padding of %d and %d would leave a window of %d empty",
+                              name, window->pad_before, window->pad_after, window->kernel);
+    }
     return graph_node(graph, op, name, &attributes, &x, 1);
 }

@@ -13,6 +13,13 @@ static value_id example(struct graph *graph, int variant)
         {.kernel = 2},
         {.kernel = 3, .stride = 2, .padding = PADDING_SAME},
         {.kernel = 3, .stride = 2, .padding = PADDING_EXPLICIT, .pad_before = 1},
+        {.kernel_height = 3,
+         .kernel_width = 2,
+         .stride_height = 2,
+         .stride_width = 1,
+         .padding = PADDING_EXPLICIT,
+         .pad_rows = {1, 1},
+         .pad_columns = {0, 1}},
     };
     if (variant >= (int)(sizeof variants / sizeof variants[0]))
         return -1;

@@ -83,9 +83,9 @@ value_id lockstep_normalize(struct graph *graph, value_id x, struct normalize_op
     value_id inputs[] = {
         x,
         graph_param(graph, graph_join_name(graph, name, "minimum"), columns,
-                    (struct initializer){INIT_ZEROS, 0}, PARAM_STATISTIC),
+                    (struct initializer){.kind = INIT_ZEROS}, PARAM_STATISTIC),
         graph_param(graph, graph_join_name(graph, name, "range"), columns,
-                    (struct initializer){INIT_ONES, 0}, PARAM_STATISTIC),
+                    (struct initializer){.kind = INIT_ONES}, PARAM_STATISTIC),
     };
     return graph_node(graph, &op_normalize, name, NULL, inputs, 3);
 }

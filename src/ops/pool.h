@@ -8,7 +8,8 @@
 struct pool_attributes {
     struct window rows, columns;
     bool max;
-    bool global; /* the window is the whole picture */
+    bool global;        /* the window is the whole picture */
+    bool count_padding; /* in averages */
 };
 
 extern const struct op_kernel pool_kernel_dnn; /* oneDNN's, for everything */

@@ -52,6 +52,7 @@ int source_open(struct source *source, const struct graph *graph, const char *sp
                                       .examples = options->examples,
                                       .seed = options->seed,
                                       .classes = options->classes,
+                                      .pixels = options->pixels,
                                       .cache = options->cache,
                                       .stop = options->stop};
     struct source opened = {0};

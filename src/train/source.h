@@ -18,9 +18,10 @@ struct source_options {
     int64_t examples; /* how many to draw, or at most to read; 0: the kind's own number */
     int threads;      /* that read ahead; -1: as many as the kind needs */
     size_t prefetch_bytes;
-    int64_t skip_bad;       /* both as in struct loader_options */
-    bool cache;             /* as in struct dataset_request */
-    const atomic_int *stop; /* likewise */
+    int64_t skip_bad;        /* both as in struct loader_options */
+    enum pixel_scale pixels; /* as in struct dataset_request */
+    bool cache;              /* likewise */
+    const atomic_int *stop;  /* likewise */
 };
 
 /* Data that is open. All zero is none. */

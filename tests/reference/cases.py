@@ -368,7 +368,76 @@ def deep_chains():
             "dense d c units=9", "sigmoid y d"] + head("y", image=False), 8)
 
 
+def uneven_windows():
+    """Axes that are not alike."""
+    conv = ("conv2d y x channels=8 kernel_height=3 kernel_width=2 stride_height=2 dilation_width=2 "
+            "padding=explicit top=1 right=2")
+    yield f"{conv} on 5x9x8", [picture(5, 9, 8), conv, "output y y"] + head("y"), 3
+    for line in ("conv2d y x channels=16 kernel_height=1 kernel_width=5 padding=explicit left=2 "
+                 "right=2 groups=2",
+                 "conv2d y x channels=8 kernel=3 stride_height=1 stride_width=3 padding=same"):
+        yield f"{line} on 8x7x10", [picture(8, 7, 10), line] + head("y"), 3
+    window = ("kernel_height=3 kernel_width=2 stride_height=2 stride_width=1 padding=explicit "
+              "top=1 bottom=1 right=1")
+    for operation in ("max_pool", "avg_pool"):
+        for channels in (3, 16):
+            for more in ("", " count_padding=1") if operation == "avg_pool" else ("",):
+                line = f"{operation} y x {window}{more}"
+                yield f"{line} on {channels}x9x8", [picture(channels, 9, 8), line] + head("y"), 3
+    yield ("max_pool that hangs over the end",
+           [picture(8, 8, 8), "conv2d a x channels=16 kernel=1",
+            "max_pool y a kernel=3 stride=2 padding=explicit after=1"] + head("y"), 3)
+
+
+FUNCTIONS = ("tanh", "leaky_relu alpha=0.1", "elu alpha=0.7", "softplus", "softsign",
+             "hard_sigmoid alpha=0.25 beta=0.4", "hard_swish", "silu", "gelu", "erf", "exp", "abs",
+             "negate")
+POSITIVE = ("log", "sqrt", "reciprocal", "power alpha=1.5")
+
+
+def functions():
+    """Behind a convolution, whose layout has padding where there are 12 channels."""
+    for channels in (16, 12):
+        conv = f"conv2d a x channels={channels} kernel=3 padding=same"
+        for function in FUNCTIONS:
+            yield chain(f"unary {function} on {channels} channels",
+                        [conv, f"unary y a kind={function}"])
+        for function in POSITIVE:
+            yield chain(f"unary {function} on {channels} channels",
+                        [conv, "unary e a kind=exp", f"unary y e kind={function}"])
+        for limits in ("low=0.0 high=0.6", "low=-0.3 high=0.5", "low=0.1", "high=-0.2"):
+            yield chain(f"clip {limits} on {channels} channels",
+                        [conv, "batch_norm b a", f"clip c b {limits}",
+                         "conv2d y c channels=8 kernel=1"])
+        for axis, log in itertools.product((1, 2, 3), (0, 1)):
+            yield chain(f"softmax axis={axis} log={log} on {channels} channels",
+                        [conv, f"softmax y a axis={axis} log={log}"])
+    yield chain("reshape", ["conv2d a x channels=12 kernel=3 padding=same", "relu r a",
+                            "reshape s r shape=6x2x64", "softmax t s axis=2",
+                            "reshape y t shape=12x8x8"], size=8)
+
+
+def arithmetics():
+    conv = "conv2d a x channels=12 kernel=3 padding=same"
+    for kind in ("add", "subtract", "multiply", "divide"):
+        gate = ["global_avg_pool g a", "conv2d h g channels=12 kernel=1", "unary w h kind=exp"]
+        yield chain(f"{kind} with one number per channel",
+                    [conv] + gate + [f"arithmetic y a w kind={kind}"])
+        yield chain(f"{kind} of one number per channel",
+                    [conv] + gate + [f"arithmetic y w a kind={kind}"] if kind != "divide" else
+                    [conv] + gate + ["unary b a kind=exp", "arithmetic y w b kind=divide"])
+        yield chain(f"{kind} of equal shapes",
+                    [conv, "conv2d b x channels=12 kernel=3 padding=same", "unary c b kind=exp",
+                     f"arithmetic y a c kind={kind}"])
+        yield chain(f"{kind} with a parameter", [conv, "parameter p 12 1 1",
+                                                 f"arithmetic y a p kind={kind}"])
+    yield ("bias by arithmetic", ["input x f32 20", "dense a x units=12 bias=0", "parameter p 12",
+                                  "arithmetic b a p kind=add", "relu y b"]
+           + head("y", image=False), 8)
+
+
 def all_cases():
     for group in (convolutions, grouped_convolutions, odd_kernels, image_inputs, one_channel_images,
-                  batch_norms, pools, element_operations, concats, losses, chains):
+                  batch_norms, pools, element_operations, concats, losses, chains, uneven_windows,
+                  functions, arithmetics):
         yield from group()

@@ -76,11 +76,12 @@ class Walk:
     # Operations -------------------------------------------------------------------------------
 
     def conv2d(self, x, channels, kernel, stride=1, dilation=1, groups=1, padding="valid",
-               before=0, after=0, bias=1):
+               before=0, after=0, bias=1, **axes):
+        stride, dilation = by_axis(axes, "stride", stride), by_axis(axes, "dilation", dilation)
         kernel = (kernel, kernel) if isinstance(kernel, int) else kernel
         weights = self.parameters.take((channels, x.shape[1] // groups, *kernel), fan_in)
         offset = self.parameters.take((channels,), small) if bias else None
-        x = F.pad(x, pad_amounts(x, kernel, stride, dilation, padding, before, after))
+        x = F.pad(x, pad_amounts(x, kernel, stride, dilation, padding, before, after, axes))
         y = F.conv2d(x, weights, offset, stride, 0, dilation, groups)
         self.count(weights[0].numel(), y.numel() // channels,
                    channels // groups * kernel[0] * kernel[1])
@@ -131,9 +132,10 @@ class Walk:
         self.count(1)
         return torch.sigmoid(x)
 
-    def max_pool(self, x, kernel, stride=0, padding="valid", before=0, after=0):
-        stride = stride or kernel
-        pads = pad_amounts(x, (kernel, kernel), stride, 1, padding, before, after)
+    def max_pool(self, x, kernel=0, stride=0, padding="valid", before=0, after=0, **axes):
+        kernel = by_axis(axes, "kernel", kernel)
+        stride = by_axis(axes, "stride", stride or kernel)
+        pads = pad_amounts(x, kernel, stride, (1, 1), padding, before, after, axes)
         x = F.pad(x, pads, value=-math.inf)
         self.count(1)
         if self.watch_kinks:
@@ -141,21 +143,23 @@ class Walk:
         return F.max_pool2d(x, kernel, stride)
 
     def note_ties(self, x, kernel, stride):
-        windows = x.unfold(2, kernel, stride).unfold(3, kernel, stride).flatten(4)
+        windows = x.unfold(2, kernel[0], stride[0]).unfold(3, kernel[1], stride[1]).flatten(4)
         first, second = windows.topk(2, dim=4).values.unbind(4)
         scale = x[torch.isfinite(x)].abs().max() + 1e-30
         apart = (first - second)[first != 0] / scale     # zeros of a relu have no gradient
         if apart.numel():
             self.kink = min(self.kink, float(apart.min()))
 
-    def avg_pool(self, x, kernel, stride=0, padding="valid", before=0, after=0):
-        """Padding does not count, as in TensorFlow."""
-        stride = stride or kernel
-        pads = pad_amounts(x, (kernel, kernel), stride, 1, padding, before, after)
-        there = F.pad(torch.ones_like(x[:1, :1]), pads)
-        count = F.avg_pool2d(there, kernel, stride) * kernel * kernel
-        self.count(kernel * kernel)
-        return F.avg_pool2d(F.pad(x, pads), kernel, stride) * kernel * kernel / count
+    def avg_pool(self, x, kernel=0, stride=0, padding="valid", before=0, after=0, count_padding=0,
+                 **axes):
+        """Padding does not count, as in TensorFlow, unless it is told to."""
+        kernel = by_axis(axes, "kernel", kernel)
+        stride = by_axis(axes, "stride", stride or kernel)
+        pads = pad_amounts(x, kernel, stride, (1, 1), padding, before, after, axes)
+        there = F.pad(torch.ones_like(x[:1, :1]), pads, value=float(count_padding))
+        count = F.avg_pool2d(there, kernel, stride) * kernel[0] * kernel[1]
+        self.count(kernel[0] * kernel[1])
+        return F.avg_pool2d(F.pad(x, pads), kernel, stride) * kernel[0] * kernel[1] / count
 
     def global_avg_pool(self, x):
         self.count(x.shape[2] * x.shape[3])
@@ -170,6 +174,39 @@ class Walk:
     def add(self, a, b):
         self.count(1)
         return a + b
+
+    def arithmetic(self, a, b, kind):
+        self.count(a.numel() // b.numel() + 1, b.numel() // a.numel() + 1)
+        return {"add": torch.add, "subtract": torch.sub, "multiply": torch.mul,
+                "divide": torch.div}[kind](a, b)
+
+    def parameter(self, *shape):
+        return self.parameters.take(shape, either_sign)
+
+    def clip(self, x, low=-math.inf, high=math.inf):
+        self.count(1)
+        self.note_kinks(x, low, high)
+        return F.hardtanh(x, low, high)
+
+    def note_kinks(self, x, *places):
+        for place in places:
+            if self.watch_kinks and math.isfinite(place):
+                self.kink = min(self.kink, float((x.detach() - place).abs().min()))
+
+    def unary(self, x, kind, alpha=0.0, beta=0.0):
+        self.count(4)
+        kinks = {"leaky_relu": (0,), "elu": (0,), "abs": (0,), "hard_swish": (-3, 3)}
+        if kind == "hard_sigmoid":
+            kinks[kind] = (-beta / alpha, (1 - beta) / alpha)
+        self.note_kinks(x, *kinks.get(kind, ()))
+        return UNARY[kind](x, alpha, beta)
+
+    def softmax(self, x, axis=1, log=0):
+        self.count(x.shape[axis])
+        return F.log_softmax(x, axis) if log else F.softmax(x, axis)
+
+    def reshape(self, x, shape):
+        return x.reshape(x.shape[0], *map(int, shape.split("x")))
 
     def concat(self, *values):
         self.count(1)
@@ -191,6 +228,33 @@ class Walk:
         each = F.binary_cross_entropy_with_logits(logits, targets, reduction="none")
         self.count(1)
         return each.flatten(1).mean(1) if each.dim() > 1 else each
+
+
+UNARY = {
+    "tanh": lambda x, a, b: torch.tanh(x),
+    "leaky_relu": lambda x, a, b: F.leaky_relu(x, a),
+    "elu": lambda x, a, b: F.elu(x, a),
+    "softplus": lambda x, a, b: F.softplus(x),
+    "softsign": lambda x, a, b: F.softsign(x),
+    "hard_sigmoid": lambda x, a, b: torch.clamp(a * x + b, 0, 1),
+    "hard_swish": lambda x, a, b: F.hardswish(x),
+    "silu": lambda x, a, b: F.silu(x),
+    "gelu": lambda x, a, b: F.gelu(x),
+    "erf": lambda x, a, b: torch.erf(x),
+    "exp": lambda x, a, b: torch.exp(x),
+    "log": lambda x, a, b: torch.log(x),
+    "sqrt": lambda x, a, b: torch.sqrt(x),
+    "abs": lambda x, a, b: torch.abs(x),
+    "negate": lambda x, a, b: -x,
+    "reciprocal": lambda x, a, b: 1 / x,
+    "power": lambda x, a, b: x ** a,
+}
+
+
+def by_axis(axes, what, common):
+    """(height, width) of what may be given for both or for each."""
+    both = common if isinstance(common, tuple) else (common, common)
+    return axes.get(f"{what}_height", both[0]), axes.get(f"{what}_width", both[1])
 
 
 def along_channels(vector, x):
@@ -220,16 +284,18 @@ def shift_off_zero(random, values):
     return shifts
 
 
-def pad_amounts(x, kernel, stride, dilation, padding, before, after):
+def pad_amounts(x, kernel, stride, dilation, padding, before, after, axes):
     """For F.pad: left, right, top, bottom."""
     if padding == "valid":
         return [0, 0, 0, 0]
     if padding == "explicit":
-        return [before, after, before, after]
+        return [before + axes.get("left", 0), after + axes.get("right", 0),
+                before + axes.get("top", 0), after + axes.get("bottom", 0)]
     amounts = []
     for axis in (3, 2):
-        size, span = x.shape[axis], (kernel[axis - 2] - 1) * dilation + 1
-        total = max((-(-size // stride) - 1) * stride + span - size, 0)
+        size, span = x.shape[axis], (kernel[axis - 2] - 1) * dilation[axis - 2] + 1
+        step = stride[axis - 2]
+        total = max((-(-size // step) - 1) * step + span - size, 0)
         amounts += [total // 2, total - total // 2]
     return amounts
 
@@ -238,7 +304,7 @@ def parse(words):
     names = [word for word in words if "=" not in word]
     options = dict(word.split("=") for word in words if "=" in word)
     for key, value in options.items():
-        if key != "padding":
+        if key not in ("padding", "kind", "shape"):
             options[key] = float(value) if "." in value or "e" in value else int(value)
     return names, options
 
@@ -264,10 +330,14 @@ def run_lines(text, inputs, walk):
             outputs[names[0]] = values[names[1]]
         elif operation == "loss":
             loss = values[names[0]]
+        elif operation == "parameter":
+            values[names[0]] = walk.parameter(*map(int, names[1:]))
         else:
             arguments = [values[name] for name in names[1:]]
             if operation == "conv2d":
                 conv_kernel(options)
+            if operation != "conv2d" and "kernel_width" in options:
+                options.setdefault("kernel", (options["kernel_height"], options["kernel_width"]))
             values[names[0]] = getattr(walk, operation)(*arguments, **options)
     return outputs, loss
 

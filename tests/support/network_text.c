@@ -1,6 +1,7 @@
 #include "support/network_text.h"
 
 #include <lockstep/model.h>
+#include <math.h>
 
 #include "base/error.h"
 #include "graph/graph.h"
@@ -89,16 +90,30 @@ static value_id build_conv2d(struct scope *scope, const struct line *line)
         .kernel_width = integer(line, "kernel_width", 0), .stride = integer(line, "stride", 0),
         .dilation = integer(line, "dilation", 0), .groups = integer(line, "groups", 0),
         .padding = padding(line), .pad_before = integer(line, "before", 0),
-        .pad_after = integer(line, "after", 0), .no_bias = !integer(line, "bias", 1));
+        .pad_after = integer(line, "after", 0), .no_bias = !integer(line, "bias", 1),
+        .stride_height = integer(line, "stride_height", 0),
+        .stride_width = integer(line, "stride_width", 0),
+        .dilation_height = integer(line, "dilation_height", 0),
+        .dilation_width = integer(line, "dilation_width", 0),
+        .pad_rows = {integer(line, "top", 0), integer(line, "bottom", 0)},
+        .pad_columns = {integer(line, "left", 0), integer(line, "right", 0)});
 }
 
 static struct pool_options pool_options(const struct line *line)
 {
-    return (struct pool_options){.kernel = integer(line, "kernel", 0),
-                                 .stride = integer(line, "stride", 0),
-                                 .padding = padding(line),
-                                 .pad_before = integer(line, "before", 0),
-                                 .pad_after = integer(line, "after", 0)};
+    return (struct pool_options){
+        .kernel = integer(line, "kernel", 0),
+        .stride = integer(line, "stride", 0),
+        .padding = padding(line),
+        .pad_before = integer(line, "before", 0),
+        .pad_after = integer(line, "after", 0),
+        .kernel_height = integer(line, "kernel_height", 0),
+        .kernel_width = integer(line, "kernel_width", 0),
+        .stride_height = integer(line, "stride_height", 0),
+        .stride_width = integer(line, "stride_width", 0),
+        .pad_rows = {integer(line, "top", 0), integer(line, "bottom", 0)},
+        .pad_columns = {integer(line, "left", 0), integer(line, "right", 0)},
+        .count_padding = integer(line, "count_padding", 0)};
 }
 
 static value_id build_max_pool(struct scope *scope, const struct line *line)
@@ -141,6 +156,69 @@ static value_id build_sigmoid(struct scope *scope, const struct line *line)
 static value_id build_add(struct scope *scope, const struct line *line)
 {
     return add(scope->graph, find(scope, line, 2), find(scope, line, 3));
+}
+
+/* Which word of a list an option is; 0 where it is none of them. */
+static int choice(const struct line *line, const char *key, const char *const *words)
+{
+    const char *text = option(line, key);
+    for (int i = 0; text && words[i]; i++)
+        if (strcmp(text, words[i]) == 0)
+            return i;
+    return 0;
+}
+
+static value_id build_arithmetic(struct scope *scope, const struct line *line)
+{
+    static const char *const kinds[] = {"add", "subtract", "multiply", "divide", NULL};
+    return lockstep_arithmetic(scope->graph, find(scope, line, 2), find(scope, line, 3),
+                               (enum arithmetic)choice(line, "kind", kinds));
+}
+
+/* In the order of enum unary. */
+static value_id build_unary(struct scope *scope, const struct line *line)
+{
+    static const char *const kinds[] = {
+        "tanh",       "leaky_relu", "elu",    "softplus",   "softsign", "hard_sigmoid",
+        "hard_swish", "silu",       "gelu",   "erf",        "exp",      "log",
+        "sqrt",       "abs",        "negate", "reciprocal", "power",    NULL};
+    return lockstep_unary(scope->graph, find(scope, line, 2),
+                          (enum unary)choice(line, "kind", kinds), number(line, "alpha", 0),
+                          number(line, "beta", 0));
+}
+
+static value_id build_clip(struct scope *scope, const struct line *line)
+{
+    return lockstep_clip(scope->graph, find(scope, line, 2), number(line, "low", -INFINITY),
+                         number(line, "high", INFINITY));
+}
+
+static value_id build_softmax(struct scope *scope, const struct line *line)
+{
+    value_id x = find(scope, line, 2);
+    int axis = integer(line, "axis", 1);
+    return integer(line, "log", 0) ? lockstep_log_softmax(scope->graph, x, axis)
+                                   : lockstep_softmax(scope->graph, x, axis);
+}
+
+/* reshape NAME X shape=3x2x20, without the batch */
+static value_id build_reshape(struct scope *scope, const struct line *line)
+{
+    struct shape shape = {.ndim = 1, .dim = {SHAPE_BATCH}};
+    const char *at = option(line, "shape");
+    for (char *end; at && *at && shape.ndim < TENSOR_MAX_DIMS; at = *end ? end + 1 : end)
+        shape.dim[shape.ndim++] = strtol(at, &end, 10);
+    return lockstep_reshape(scope->graph, find(scope, line, 2), shape);
+}
+
+/* parameter NAME 3 1 5 */
+static value_id build_parameter(struct scope *scope, const struct line *line)
+{
+    struct shape shape = {0};
+    for (int i = 2; i < line->count && shape.ndim < TENSOR_MAX_DIMS; i++)
+        shape.dim[shape.ndim++] = strtol(line->words[i], NULL, 10);
+    return graph_param(scope->graph, line->words[1], shape,
+                       (struct initializer){INIT_NORMAL, .value = 1}, PARAM_TRAINABLE);
 }
 
 static value_id build_concat(struct scope *scope, const struct line *line)
@@ -227,6 +305,12 @@ static const struct {
     {"sigmoid", 3, build_sigmoid},
     {"add", 4, build_add},
     {"concat", 3, build_concat},
+    {"arithmetic", 4, build_arithmetic},
+    {"unary", 3, build_unary},
+    {"clip", 3, build_clip},
+    {"softmax", 3, build_softmax},
+    {"reshape", 3, build_reshape},
+    {"parameter", 3, build_parameter},
     {"flatten", 3, build_flatten},
     {"dropout", 3, build_dropout},
     {"softmax_cross_entropy", 4, build_softmax_cross_entropy},

@@ -20,6 +20,7 @@ enum { USUAL_SIZE = 224, USUAL_CLASSES = 1001, CHANNELS = 3 };
 struct dataset {
     struct shards *shards;
     struct pictures *pictures;
+    const struct picture_numbers *numbers;
     bool train;
     int size, classes;
     int64_t count;
@@ -61,6 +62,7 @@ static int find_size(const struct dataset_request *request, int *out, struct err
 static int fill(struct dataset *dataset, const struct dataset_request *request, struct error *err)
 {
     dataset->train = request->split == SPLIT_TRAIN;
+    dataset->numbers = picture_numbers_of(request->pixels);
     dataset->classes = request->classes > 0 ? request->classes : USUAL_CLASSES;
     if (find_size(request, &dataset->size, err) < 0 ||
         pictures_create(&dataset->pictures, err) < 0 ||
@@ -135,9 +137,9 @@ static int decode(struct dataset *dataset, const struct shard_record *record, ui
     if (!feature_bytes(&found[0], 0, &encoded, &bytes))
         return error_set(err, ERROR_FORMAT, "has no image/encoded");
     return dataset->train ? pictures_sample(dataset->pictures, encoded, bytes, dataset->size,
-                                            random, &picture_numbers_imagenet, pixels, err)
+                                            random, dataset->numbers, pixels, err)
                           : pictures_centre(dataset->pictures, encoded, bytes, dataset->size,
-                                            &picture_numbers_imagenet, pixels, err);
+                                            dataset->numbers, pixels, err);
 }
 
 static int imagenet_read(struct dataset *dataset, int64_t index, uint64_t random,
@@ -171,4 +173,5 @@ const struct dataset_kind dataset_imagenet = {
     .read = imagenet_read,
     .expect = imagenet_expect,
     .close = imagenet_close,
+    .scales = true,
 };

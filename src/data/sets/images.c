@@ -22,6 +22,7 @@ struct dataset {
     struct gathering *gathering;
     const struct gathered_split *split;
     struct pictures *pictures;
+    const struct picture_numbers *numbers;
     struct dataset_field fields[2];
     int64_t count;
     int size;             /* of the network's pictures */
@@ -104,6 +105,7 @@ static int images_open(const struct dataset_request *request, struct dataset **o
         return -1;
     }
     dataset->size = wanted_size(request);
+    dataset->numbers = picture_numbers_of(request->pixels);
     dataset->fields[0] =
         (struct dataset_field){.name = "image",
                                .dtype = DTYPE_F32,
@@ -152,7 +154,7 @@ static void give_back(struct dataset *dataset, struct encoded *encoded)
 static int decode(struct dataset *dataset, const struct encoded *encoded, size_t count,
                   uint64_t random, float *out, struct error *err)
 {
-    const struct picture_numbers *numbers = &picture_numbers_imagenet;
+    const struct picture_numbers *numbers = dataset->numbers;
     return dataset->train ? pictures_sample(dataset->pictures, encoded->bytes, count, dataset->size,
                                             random, numbers, out, err)
                           : pictures_centre(dataset->pictures, encoded->bytes, count, dataset->size,
@@ -204,4 +206,5 @@ const struct dataset_kind dataset_images = {
     .expect = images_expect,
     .undivided = images_undivided,
     .close = images_close,
+    .scales = true,
 };

@@ -144,7 +144,7 @@ static struct twin open_twin(const char *rule, int dim, unsigned flags)
     const struct optimizer *optimizer = optimizer_find(rule);
     struct param_group group = {"", optimizer, optimizer->defaults, 1};
     /* ftrl replaces a start other than 0 at its first step, also where the gradient is 0. */
-    struct initializer init = {strcmp(rule, "ftrl") ? INIT_NORMAL : INIT_ZEROS, 0.5F};
+    struct initializer init = {strcmp(rule, "ftrl") ? INIT_NORMAL : INIT_ZEROS, .value = 0.5F};
     graph_param(twin.graph, "table", SHAPE(ROWS, dim), init, PARAM_TRAINABLE | flags);
     ASSERT_OK(params_create(twin.graph, optimizer->slot_count, NULL, &twin.params, &err), err);
     ASSERT_OK(params_fix(twin.params, true, &err), err);
@@ -224,7 +224,7 @@ TEST(embedding, tables_are_refused_by_a_rule_that_needs_their_norm)
     struct updater *updater;
     const struct optimizer *lars = optimizer_find("lars");
     struct param_group group = {"", lars, lars->defaults, 1};
-    graph_param(graph, "table", SHAPE(ROWS, 2), (struct initializer){INIT_ZEROS, 0},
+    graph_param(graph, "table", SHAPE(ROWS, 2), (struct initializer){.kind = INIT_ZEROS},
                 PARAM_TRAINABLE | PARAM_SPARSE);
     ASSERT_OK(params_create(graph, lars->slot_count, NULL, &params, &err), err);
     ASSERT_OK(params_fix(params, true, &err), err);

@@ -13,7 +13,7 @@ struct fixture {
 
 static void add_param(struct graph *graph, const char *name, struct shape shape, unsigned flags)
 {
-    graph_param(graph, name, shape, (struct initializer){INIT_NORMAL, 0.5F}, flags);
+    graph_param(graph, name, shape, (struct initializer){INIT_NORMAL, .value = 0.5F}, flags);
 }
 
 static void fill_gradients(struct params *params, float scale)
