@@ -20,7 +20,7 @@ CFLAGS   += $(if $(DEV),-Werror) \
             $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 LDFLAGS  += -fopenmp -Wl,--as-needed $(if $(SAN),-fsanitize=$(SAN))
 MPI_CFLAGS := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags ompi-c))
-LDLIBS   += $(shell pkg-config --libs ompi-c) -ldnnl -ljansson -ljpeg -lpng16 -levent_extra -levent_core -levent_pthreads -lz -lm -ldl -lpthread
+LDLIBS   += $(shell pkg-config --libs ompi-c) -ldnnl -ljansson -lyaml -ljpeg -lpng16 -levent_extra -levent_core -levent_pthreads -lz -lm -ldl -lpthread
 
 $(BUILD)/src/comm/%.o: CPPFLAGS += $(MPI_CFLAGS)
 
@@ -64,6 +64,7 @@ $(eval $(call list,models,MODEL,$(filter-out %/registry.c,$(wildcard src/models/
 $(eval $(call list,ops,OP,$(filter-out %/registry.c src/ops/kernel_%.c,$(wildcard src/ops/*.c))))
 $(eval $(call list,datasets,DATASET,$(wildcard src/data/sets/*.c)))
 $(eval $(call list,optimizers,OPTIMIZER,$(wildcard src/train/optimizers/*.c)))
+$(eval $(call list,kinds,KIND,$(wildcard src/k8s/kinds/*.c)))
 $(eval $(call list,commands,COMMAND,$(patsubst src/cli/cmd_%,%,$(wildcard src/cli/cmd_*.c))))
 
 # Reaching an accuracy takes minutes under a sanitizer and shows nothing that shorter runs do not.
@@ -86,6 +87,7 @@ check-threads: $(THREAD_TESTS)
 golden: $(BUILD)/$(NAME)
 	@LOCKSTEP=$< tests/cli/test_pages.sh --update
 	@LOCKSTEP=$< tests/cli/test_bench.sh --update
+	@LOCKSTEP=$< tests/cli/test_k8s.sh --update
 	@git diff --stat tests/golden docs/compatibility.md
 
 # ---- bench: the yardstick, the example models, and us against the peers in one run ----
@@ -141,14 +143,14 @@ FUZZ_FLAGS := -std=c17 -O1 -g -MMD -MP -fsanitize=fuzzer-no-link,address,undefin
             -fno-sanitize-recover=all -Wall -Wno-unknown-pragmas $(if $(DEV),-Werror)
 FUZZ_OBJECTS := $(patsubst %.c,build/fuzz/%.o,$(filter src/base/% src/tensor/% src/wire/% src/net/% src/data/% \
             src/store/safetensors.c src/store/bundle% src/store/attempts.c src/store/manifest.c \
-            src/watch/reply.c src/predict/%,$(SOURCES)))
+            src/watch/reply.c src/predict/% src/k8s/%,$(SOURCES)))
 FUZZERS  := $(patsubst fuzz/%.c,build/fuzz/%,$(wildcard fuzz/fuzz_*.c))
 
 build/fuzz/%.o: %.c | lists
 	@mkdir -p $(@D)
 	clang $(CPPFLAGS) $(FUZZ_FLAGS) -c -o $@ $<
 build/fuzz/fuzz_%: build/fuzz/fuzz/fuzz_%.o $(FUZZ_OBJECTS)
-	clang -fsanitize=fuzzer,address,undefined -o $@ $^ -ljansson -ljpeg -lpng16 -levent_extra -levent_core -levent_pthreads -lz -lm -lpthread
+	clang -fsanitize=fuzzer,address,undefined -o $@ $^ -ljansson -lyaml -ljpeg -lpng16 -levent_extra -levent_core -levent_pthreads -lz -lm -lpthread
 fuzz: $(FUZZERS)
 	@tools/fuzz $(FUZZ_SECONDS) $(FUZZERS)
 .PHONY: fuzz
@@ -187,6 +189,7 @@ install: $(BUILD)/$(NAME) $(BUILD)/liblockstep.so $(BUILD)/lockstep.pc
 	    $(DESTDIR)$(PREFIX)/include/lockstep $(DESTDIR)$(PREFIX)/share/man/man1 \
 	    $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	install -s $(BUILD)/$(NAME) $(DESTDIR)$(PREFIX)/bin/$(NAME)
+	ln -sf $(NAME) $(DESTDIR)$(PREFIX)/bin/kubectl-$(NAME)
 	install -m 644 $(BUILD)/liblockstep.so $(DESTDIR)$(PREFIX)/lib/liblockstep.so.0
 	ln -sf liblockstep.so.0 $(DESTDIR)$(PREFIX)/lib/liblockstep.so
 	install -m 644 include/lockstep/*.h $(DESTDIR)$(PREFIX)/include/lockstep/

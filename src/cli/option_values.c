@@ -184,6 +184,15 @@ static int read_refused(const struct option *option, const char *where, const ch
                          : error_set(err, ERROR_USAGE, "%s: %s", where, option->help);
 }
 
+static int append(const char *where, const char *text, struct option_list *list, struct error *err)
+{
+    if (list->count == OPTION_LIST_MAX)
+        return error_set(err, ERROR_USAGE, "%s: is given more than %d times", where,
+                         OPTION_LIST_MAX);
+    list->items[list->count++] = text;
+    return 0;
+}
+
 int option_set(const struct option *option, const char *where, const char *text, void *settings,
                struct error *err)
 {
@@ -209,6 +218,8 @@ int option_set(const struct option *option, const char *where, const char *text,
     case OPTION_IS_CHOICE:
     case OPTION_IS_ARGUMENT:
         return read_choice(option, where, text, field, err);
+    case OPTION_IS_LIST:
+        return append(where, text, field, err);
     case OPTION_IS_REFUSED:
         return read_refused(option, where, text, err);
     case OPTION_IS_SECTION:
@@ -216,6 +227,12 @@ int option_set(const struct option *option, const char *where, const char *text,
         break;
     }
     return error_set(err, ERROR_USAGE, "%s: is not an option", where);
+}
+
+static void list_text(const struct option_list *list, struct strbuf *out)
+{
+    for (int i = 0; i < list->count; i++)
+        strbuf_addf(out, "%s%s", i ? "," : "", list->items[i]);
 }
 
 void option_text(const struct option *option, const void *settings, struct strbuf *out)
@@ -242,6 +259,9 @@ void option_text(const struct option *option, const void *settings, struct strbu
     case OPTION_IS_CHOICE:
     case OPTION_IS_ARGUMENT:
         strbuf_add(out, *(const char *const *)field ? *(const char *const *)field : "");
+        break;
+    case OPTION_IS_LIST:
+        list_text(field, out);
         break;
     case OPTION_IS_REFUSED:
     case OPTION_IS_SECTION:

@@ -45,7 +45,15 @@ enum option_type {
     OPTION_IS_BYTES,    /* size_t; "4M" is 4 times 1024 squared */
     OPTION_IS_SECONDS,  /* double; "90", "500ms", "15m", "2h", "1d" */
     OPTION_IS_ARGUMENT, /* const char *: a word without a name, in the table's order */
+    OPTION_IS_LIST,     /* struct option_list: may be given more than once */
     OPTION_IS_REFUSED,  /* known from other programs, not done here; `help` says why */
+};
+
+/* What an option that may be repeated was given, in this order; the texts are borrowed. */
+enum { OPTION_LIST_MAX = 128 };
+struct option_list {
+    const char *items[OPTION_LIST_MAX + 1]; /* NULL-terminated */
+    int count;
 };
 
 struct option {
@@ -96,6 +104,8 @@ struct option {
     OPTION_ROW(OPTION_IS_SECONDS, settings, field, double, __VA_ARGS__)
 #define OPTION_ARGUMENT(settings, field, ...)                                                      \
     OPTION_ROW(OPTION_IS_ARGUMENT, settings, field, const char *, __VA_ARGS__)
+#define OPTION_LIST(settings, field, ...)                                                          \
+    OPTION_ROW(OPTION_IS_LIST, settings, field, struct option_list, __VA_ARGS__)
 #define OPTION_REFUSED(spelling, ...)                                                              \
     {                                                                                              \
         .type = OPTION_IS_REFUSED, .name = spelling, __VA_ARGS__                                   \
