@@ -40,7 +40,8 @@ enum plain { PLAIN_TEXT, PLAIN_NULL, PLAIN_TRUE, PLAIN_FALSE, PLAIN_INTEGER, PLA
 static enum plain resolve_number(const char *text, int64_t *integer, double *number)
 {
     char *end;
-    if (!strpbrk(text, "0123456789") || strspn(text, "+-.0123456789eExXabcdfABCDF_") != strlen(text))
+    if (!strpbrk(text, "0123456789") ||
+        strspn(text, "+-.0123456789eExXabcdfABCDF_") != strlen(text))
         return PLAIN_TEXT;
     errno = 0;
     *integer = strtoll(text, &end, 0);
@@ -179,7 +180,8 @@ static int read_events(struct reader *in)
     for (bool done = false; !done;) {
         yaml_event_t event;
         if (!yaml_parser_parse(&in->parser, &event))
-            return error_set(in->err, ERROR_FORMAT, "line %zu: %s", in->parser.problem_mark.line + 1,
+            return error_set(in->err, ERROR_FORMAT, "line %zu: %s",
+                             in->parser.problem_mark.line + 1,
                              in->parser.problem ? in->parser.problem : "is no YAML");
         done = event.type == YAML_STREAM_END_EVENT;
         int status = take(in, &event);

@@ -6,9 +6,18 @@
 #include "base/strbuf.h"
 #include "base/yaml.h"
 
+/* A comment behind the scalar of this number in its document, keys counted. */
+struct note {
+    int scalar;
+    char *text; /* owned */
+};
+
 struct yaml_writer {
     yaml_emitter_t emitter;
     struct strbuf *out;
+    struct strbuf document; /* the one being written */
+    struct note *notes;
+    int scalars, note_count, note_capacity;
     int documents;
     bool open, failed;
     char problem[160]; /* of the first failure */
@@ -26,6 +35,7 @@ int yaml_writer_open(struct strbuf *out, struct yaml_writer **writer, struct err
     if (!*writer)
         return error_set(err, ERROR_MEMORY, "no memory for writing YAML");
     (*writer)->out = out;
+    strbuf_init(&(*writer)->document);
     return 0;
 }
 
@@ -68,13 +78,76 @@ void yaml_document_open(struct yaml_writer *writer, const char *comment)
         return;
     }
     writer->open = true;
-    yaml_emitter_set_output(&writer->emitter, add_to_strbuf, writer->out);
+    strbuf_clear(&writer->document);
+    writer->scalars = 0;
+    yaml_emitter_set_output(&writer->emitter, add_to_strbuf, &writer->document);
     yaml_emitter_set_unicode(&writer->emitter, 1);
     yaml_emitter_set_width(&writer->emitter, -1);
     yaml_emitter_set_indent(&writer->emitter, 2);
     emit(writer, &event, yaml_stream_start_event_initialize(&event, YAML_UTF8_ENCODING));
     emit(writer, &event, yaml_document_start_event_initialize(&event, NULL, NULL, NULL, 1));
     yaml_open_map(writer, NULL);
+}
+
+static void drop_notes(struct yaml_writer *writer)
+{
+    for (int i = 0; i < writer->note_count; i++)
+        memory_free(writer->notes[i].text);
+    writer->note_count = 0;
+}
+
+/* Everything up to the end of line `line` of the document, and the comment behind it. */
+static const char *copy_lines(struct strbuf *out, const char *from, size_t lines)
+{
+    for (; lines > 0 && *from; lines--) {
+        size_t length = strcspn(from, "\n");
+        strbuf_add_bytes(out, from, length + (from[length] == '\n'));
+        from += length + (from[length] == '\n');
+    }
+    size_t rest = strcspn(from, "\n");
+    strbuf_add_bytes(out, from, rest);
+    return from + rest;
+}
+
+/* libyaml knows no comments. It reads its own document again, and tells on which line each scalar that
+ * has a comment ended. */
+static void copy_with_notes(struct yaml_writer *writer, yaml_parser_t *parser)
+{
+    const char *at = writer->document.text;
+    size_t line = 0; /* where `at` is, or the start of the text */
+    int next = 0, scalar = 0;
+    for (bool done = false; !done && next < writer->note_count;) {
+        yaml_event_t event;
+        if (!yaml_parser_parse(parser, &event)) {
+            fail(writer, "libyaml cannot read what it wrote");
+            return;
+        }
+        done = event.type == YAML_STREAM_END_EVENT;
+        if (event.type == YAML_SCALAR_EVENT && ++scalar == writer->notes[next].scalar) {
+            at = copy_lines(writer->out, at, event.end_mark.line - line);
+            line = event.end_mark.line;
+            strbuf_addf(writer->out, " # %s", writer->notes[next++].text);
+        }
+        yaml_event_delete(&event);
+    }
+    strbuf_add(writer->out, at);
+}
+
+static void copy_document(struct yaml_writer *writer)
+{
+    yaml_parser_t parser;
+    if (writer->note_count == 0) {
+        strbuf_add_bytes(writer->out, writer->document.text, writer->document.length);
+        return;
+    }
+    if (!yaml_parser_initialize(&parser)) {
+        fail(writer, "memory is short");
+        return;
+    }
+    yaml_parser_set_input_string(&parser, (const unsigned char *)writer->document.text,
+                                 writer->document.length);
+    copy_with_notes(writer, &parser);
+    yaml_parser_delete(&parser);
 }
 
 void yaml_document_close(struct yaml_writer *writer)
@@ -86,6 +159,9 @@ void yaml_document_close(struct yaml_writer *writer)
     if (writer->open)
         yaml_emitter_delete(&writer->emitter);
     writer->open = false;
+    if (!writer->failed)
+        copy_document(writer);
+    drop_notes(writer);
 }
 
 int yaml_writer_close(struct yaml_writer *writer, struct error *err)
@@ -97,8 +173,11 @@ int yaml_writer_close(struct yaml_writer *writer, struct error *err)
         yaml_emitter_delete(&writer->emitter);
     if (writer->failed)
         status = error_set(err, ERROR_FORMAT, "cannot be written as YAML: %s", writer->problem);
-    else if (writer->out->failed)
+    else if (writer->out->failed || writer->document.failed)
         status = error_set(err, ERROR_MEMORY, "no memory for the YAML output");
+    drop_notes(writer);
+    memory_free(writer->notes);
+    strbuf_release(&writer->document);
     memory_free(writer);
     return status;
 }
@@ -106,6 +185,7 @@ int yaml_writer_close(struct yaml_writer *writer, struct error *err)
 static void scalar(struct yaml_writer *writer, const char *text, yaml_scalar_style_t style)
 {
     yaml_event_t event;
+    writer->scalars++;
     emit(writer, &event,
          yaml_scalar_event_initialize(&event, NULL, NULL, (const yaml_char_t *)text,
                                       (int)strlen(text), 1, 1, style));
@@ -114,8 +194,8 @@ static void scalar(struct yaml_writer *writer, const char *text, yaml_scalar_sty
 /* Words that some reader takes for a truth, nothing, or a merge. */
 static bool is_reserved(const char *text)
 {
-    static const char *const words[] = {"y",    "n",     "yes", "no",
-                                        "true", "false", "on",  "off", "null"};
+    static const char *const words[] = {"y",     "n",  "yes", "no",  "true",
+                                        "false", "on", "off", "null"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcasecmp(text, words[i]) == 0)
             return true;
@@ -129,7 +209,9 @@ static bool is_plain(const char *text)
     static const char first[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz/_";
     static const char later[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz/_"
                                 "0123456789.-:@+=,$(){}";
-    size_t length = strlen(text);
+    size_t length = strlen(text), dashes = strspn(text, "-");
+    if (dashes > 0 && dashes < 3 && text[dashes] && strchr(first, text[dashes]))
+        return strspn(text, later) == length && text[length - 1] != ':'; /* an option */
     if (length == 0 || !strchr(first, text[0]) || strspn(text, later) != length)
         return false;
     return text[length - 1] != ':' && !is_reserved(text);
@@ -138,18 +220,29 @@ static bool is_plain(const char *text)
 static void add_key(struct yaml_writer *writer, const char *key)
 {
     if (key)
-        scalar(writer, key, is_plain(key) ? YAML_PLAIN_SCALAR_STYLE : YAML_DOUBLE_QUOTED_SCALAR_STYLE);
+        scalar(writer, key,
+               is_plain(key) ? YAML_PLAIN_SCALAR_STYLE : YAML_DOUBLE_QUOTED_SCALAR_STYLE);
 }
 
-/* libyaml knows no comments; what it has buffered is written out, and the comment behind it. The
- * next value starts a new line in any case. */
+/* Of the scalar that was written last. */
 static void add_comment(struct yaml_writer *writer, const char *comment)
 {
     if (!comment || writer->failed)
         return;
-    if (!yaml_emitter_flush(&writer->emitter))
+    if (writer->note_count == writer->note_capacity) {
+        int capacity = writer->note_capacity ? 2 * writer->note_capacity : 16;
+        struct note *notes = memory_resize(writer->notes, sizeof *notes * (size_t)capacity);
+        if (!notes) {
+            fail(writer, "memory is short");
+            return;
+        }
+        writer->notes = notes;
+        writer->note_capacity = capacity;
+    }
+    struct note *note = &writer->notes[writer->note_count++];
+    *note = (struct note){.scalar = writer->scalars, .text = memory_copy_text(comment)};
+    if (!note->text)
         fail(writer, "memory is short");
-    strbuf_addf(writer->out, " # %s", comment);
 }
 
 void yaml_open_map(struct yaml_writer *writer, const char *key)
@@ -184,7 +277,8 @@ void yaml_text(struct yaml_writer *writer, const char *key, const char *value, c
 {
     add_key(writer, key);
     if (strchr(value, '\n') && !comment)
-        scalar(writer, value, YAML_LITERAL_SCALAR_STYLE); /* libyaml quotes what no block can hold */
+        scalar(writer, value,
+               YAML_LITERAL_SCALAR_STYLE); /* libyaml quotes what no block can hold */
     else
         scalar(writer, value,
                is_plain(value) ? YAML_PLAIN_SCALAR_STYLE : YAML_DOUBLE_QUOTED_SCALAR_STYLE);

@@ -3,8 +3,8 @@
 static const struct option options[] = {OPTION_END};
 
 static const struct command *const parts[] = {
-    &command_k8s_list,   &command_k8s_params, &command_k8s_init,   &command_k8s_render,
-    &command_k8s_apply,  &command_k8s_status, &command_k8s_logs,   &command_k8s_wait,
+    &command_k8s_list,   &command_k8s_params, &command_k8s_init,    &command_k8s_render,
+    &command_k8s_apply,  &command_k8s_status, &command_k8s_logs,    &command_k8s_wait,
     &command_k8s_delete, &command_k8s_doctor, &command_k8s_package, NULL,
 };
 

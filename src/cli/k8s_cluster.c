@@ -20,8 +20,9 @@ struct cluster_settings {
 static int need_cluster(const struct k8s_job *job, struct error *err)
 {
     if (!job->deployment.kind->main_object && !job->deployment.kind->shows)
-        return error_set(err, ERROR_USAGE, "%s is a file for another program; see `lockstep k8s "
-                                           "render %s`",
+        return error_set(err, ERROR_USAGE,
+                         "%s is a file for another program; see `lockstep k8s "
+                         "render %s`",
                          job->deployment.kind->name, job->deployment.kind->name);
     return 0;
 }
@@ -95,13 +96,14 @@ static int run_status(struct options *parsed, void *given, struct error *err)
     const char *shows = job.deployment.kind->shows;
     const char *types = arena_format(job.arena, "%s%spods", shows ? shows : "", shows ? "," : "");
     const char *selector = expand(&job, "app.kubernetes.io/instance=${SELF}");
-    int status = types && selector
-                     ? k8s_kubectl(&(struct k8s_kubectl){.target = &wanted->target,
-                                                         .deployment = &job.deployment,
-                                                         .words = (const char *const[]){
-                                                             "get", types, "-l", selector, NULL}},
-                                   &code, err)
-                     : error_set(err, ERROR_MEMORY, "no memory for a selector");
+    int status =
+        types && selector
+            ? k8s_kubectl(&(struct k8s_kubectl){.target = &wanted->target,
+                                                .deployment = &job.deployment,
+                                                .words = (const char *const[]){"get", types, "-l",
+                                                                               selector, NULL}},
+                          &code, err)
+            : error_set(err, ERROR_MEMORY, "no memory for a selector");
     k8s_job_release(&job);
     return status < 0 ? -1 : code ? STATUS_FAILED : 0;
 }
@@ -254,14 +256,14 @@ static const struct option logs_options[] = {
     OPTION_TEXT(cluster_settings, save, "save", .value = "FILE",
                 .help = "write the lines to FILE, too; its directory is made"),
     OPTION_END};
-static const struct option wait_options[] = {
-    COMMON, OPTION_SECTION("Running"),
-    OPTION_SECONDS(cluster_settings, timeout, "timeout", .initial = "1h", OPTION_AT_LEAST(0),
-                   .help = "give up after this time"),
-    OPTION_END};
+static const struct option wait_options[] = {COMMON, OPTION_SECTION("Running"),
+                                             OPTION_SECONDS(cluster_settings, timeout, "timeout",
+                                                            .initial = "1h", OPTION_AT_LEAST(0),
+                                                            .help = "give up after this time"),
+                                             OPTION_END};
 
-#define PART(word) .name = "k8s " #word, .settings_size = sizeof(struct cluster_settings),         \
-                   .run = run_##word
+#define PART(word)                                                                                 \
+    .name = "k8s " #word, .settings_size = sizeof(struct cluster_settings), .run = run_##word
 
 const struct command command_k8s_apply = {
     PART(apply),
@@ -281,8 +283,9 @@ const struct command command_k8s_status = {
 const struct command command_k8s_logs = {
     PART(logs),
     .summary = "print the training's output",
-    .description = "Of the pod that tells how training goes: the launcher of an MPIJob, the training "
-                   "pod, the master, the first worker.",
+    .description =
+        "Of the pod that tells how training goes: the launcher of an MPIJob, the training "
+        "pod, the master, the first worker.",
     .examples = "# follow it, and keep it\n"
                 "lockstep k8s logs openmpi -f --save results/benchmark_1.out\n",
     .options = logs_options,

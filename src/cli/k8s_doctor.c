@@ -52,8 +52,8 @@ static struct json *ask(struct doctor *doctor, const char *const *words)
     struct json *json = NULL;
     struct strbuf errors;
     strbuf_init(&errors);
-    if (k8s_get(&doctor->settings->target, doctor->deployment, words, &json, &errors,
-                doctor->err) < 0)
+    if (k8s_get(&doctor->settings->target, doctor->deployment, words, &json, &errors, doctor->err) <
+        0)
         json = NULL;
     strbuf_release(&errors);
     return json;
@@ -86,8 +86,9 @@ static int check_server(struct doctor *doctor)
         FIND(doctor, FINE, NULL, "Kubernetes %s",
              json_get_text(json_get(json, "serverVersion"), "gitVersion", "of an unknown version"));
     else if (status == 0)
-        FIND(doctor, PROBLEM, "kubectl config get-contexts lists what there is; kubectl config "
-                              "use-context NAME chooses one",
+        FIND(doctor, PROBLEM,
+             "kubectl config get-contexts lists what there is; kubectl config "
+             "use-context NAME chooses one",
              "the API server does not answer: %.200s", errors.text);
     json_release(json);
     strbuf_release(&text);
@@ -107,10 +108,9 @@ static bool serves_version(const struct json *definition, const char *version)
 /* The first container's image of a Deployment of this name, in any namespace. */
 static const char *image_of(struct doctor *doctor, const char *name)
 {
-    struct json *list = ask(doctor, (const char *const[]){"deployments", "-A", "--field-selector",
-                                                          arena_format(doctor->arena,
-                                                                       "metadata.name=%s", name),
-                                                          NULL});
+    struct json *list = ask(
+        doctor, (const char *const[]){"deployments", "-A", "--field-selector",
+                                      arena_format(doctor->arena, "metadata.name=%s", name), NULL});
     const struct json *items = items_of(list);
     const struct json *first = items && json_count(items) ? json_at(items, 0) : NULL;
     const struct json *pod = json_get(json_get(json_get(first, "spec"), "template"), "spec");
@@ -138,7 +138,7 @@ static const struct operator argo = {
     "kubectl create namespace argo && kubectl apply --server-side -n argo -f "
     "https://github.com/argoproj/argo-workflows/releases/download/v3.7.9/install.yaml"};
 
-static void check_operator(struct doctor *doctor, const struct operator*wanted, bool needed)
+static void check_operator(struct doctor *doctor, const struct operator* wanted, bool needed)
 {
     struct json *definition =
         ask(doctor, (const char *const[]){"customresourcedefinitions", wanted->definition, NULL});
@@ -163,19 +163,20 @@ static void check_operator(struct doctor *doctor, const struct operator*wanted, 
 /* Argo's own containers are refused in restricted namespaces unless its controller is told. */
 static void check_argo_settings(struct doctor *doctor)
 {
-    struct json *list = ask(
-        doctor, (const char *const[]){"configmaps", "-A", "--field-selector",
-                                      "metadata.name=workflow-controller-configmap", NULL});
+    struct json *list =
+        ask(doctor, (const char *const[]){"configmaps", "-A", "--field-selector",
+                                          "metadata.name=workflow-controller-configmap", NULL});
     const struct json *items = items_of(list);
     const struct json *data =
         items && json_count(items) ? json_get(json_at(items, 0), "data") : NULL;
     const char *executor = data ? json_get_text(data, "executor", "") : "";
     if (!strstr(executor, "allowPrivilegeEscalation"))
-        FIND(doctor, PROBLEM,
-             "set securityContext (allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}) "
-             "below executor and mainContainer in the ConfigMap workflow-controller-configmap, each "
-             "over several lines",
-             "Argo's own containers have no securityContext: a restricted namespace refuses them");
+        FIND(
+            doctor, PROBLEM,
+            "set securityContext (allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}) "
+            "below executor and mainContainer in the ConfigMap workflow-controller-configmap, each "
+            "over several lines",
+            "Argo's own containers have no securityContext: a restricted namespace refuses them");
     json_release(list);
 }
 
@@ -316,8 +317,8 @@ static void check_claims(struct doctor *doctor)
 
 static void check_dns(struct doctor *doctor)
 {
-    struct json *list = ask(doctor, (const char *const[]){"pods", "-A", "-l", "k8s-app=kube-dns",
-                                                          NULL});
+    struct json *list =
+        ask(doctor, (const char *const[]){"pods", "-A", "-l", "k8s-app=kube-dns", NULL});
     const struct json *items = items_of(list);
     int running = 0;
     for (int i = 0; items && i < json_count(items); i++)
@@ -326,8 +327,9 @@ static void check_dns(struct doctor *doctor)
     if (running)
         FIND(doctor, FINE, NULL, "DNS: %d pods run", running);
     else
-        FIND(doctor, PROBLEM, "kubectl -n kube-system get pods -l k8s-app=kube-dns tells why; workers "
-                              "find each other by name",
+        FIND(doctor, PROBLEM,
+             "kubectl -n kube-system get pods -l k8s-app=kube-dns tells why; workers "
+             "find each other by name",
              "no DNS pod runs");
     json_release(list);
 }
@@ -383,13 +385,13 @@ static void check_admission(struct doctor *doctor)
     int status = manifest_write(doctor->manifest, false, &text, doctor->err);
     if (status == 0)
         status = k8s_kubectl(
-            &(struct k8s_kubectl){.target = &doctor->settings->target,
-                                  .deployment = doctor->deployment,
-                                  .words = (const char *const[]){"apply", "--dry-run=server", "-f",
-                                                                 "-", NULL},
-                                  .input = text.text,
-                                  .output = &output,
-                                  .errors = &errors},
+            &(struct k8s_kubectl){
+                .target = &doctor->settings->target,
+                .deployment = doctor->deployment,
+                .words = (const char *const[]){"apply", "--dry-run=server", "-f", "-", NULL},
+                .input = text.text,
+                .output = &output,
+                .errors = &errors},
             &code, doctor->err);
     const char *violation = strstr(errors.text, "violate PodSecurity");
     if (violation)
@@ -480,8 +482,8 @@ static int run(struct options *parsed, void *given, struct error *err)
                             .manifest = job.manifest,
                             .arena = arena_create(),
                             .err = err};
-    int status = doctor.arena ? examine(&doctor)
-                              : error_set(err, ERROR_MEMORY, "no memory for findings");
+    int status =
+        doctor.arena ? examine(&doctor) : error_set(err, ERROR_MEMORY, "no memory for findings");
     if (status == 0)
         status = report(&doctor, err);
     arena_destroy(doctor.arena);

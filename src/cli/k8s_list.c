@@ -96,8 +96,8 @@ static int run_init(struct options *parsed, void *given, struct error *err)
     deployment_init(&deployment, kind);
     int status = memory ? 0 : error_set(err, ERROR_MEMORY, "no memory for the parameters");
     for (int i = 0; status == 0 && i < wanted->target.parameters.count; i++)
-        status = deployment_set(&deployment, wanted->target.parameters.items[i], FROM_FLAG, memory,
-                                err);
+        status =
+            deployment_set(&deployment, wanted->target.parameters.items[i], FROM_FLAG, memory, err);
     if (status == 0)
         status = deployment_write(&deployment, &text, err);
     if (status == 0)
@@ -139,8 +139,9 @@ const struct command command_k8s_list = {
 const struct command command_k8s_params = {
     .name = "k8s params",
     .summary = "show a kind's parameters, their defaults and what they mean",
-    .description = "Names and defaults are those of the documents that the kinds come from. Who runs "
-                   "it is not: unless told, user 1000 instead of root.",
+    .description =
+        "Names and defaults are those of the documents that the kinds come from. Who runs "
+        "it is not: unless told, user 1000 instead of root.",
     .examples = "# what can be set?\nlockstep k8s params pipeline\n",
     .options = params_options,
     .settings_size = sizeof(struct list_settings),
@@ -150,9 +151,10 @@ const struct command command_k8s_params = {
 const struct command command_k8s_init = {
     .name = "k8s init",
     .summary = "print a parameter file to edit and keep",
-    .description = "The file names the kind and has every parameter with its default; render, apply "
-                   "and the others take it in place of the kind. Lines that are left as they are may "
-                   "be deleted.",
+    .description =
+        "The file names the kind and has every parameter with its default; render, apply "
+        "and the others take it in place of the kind. Lines that are left as they are may "
+        "be deleted.",
     .examples = "# a job in a file\nlockstep k8s init multi-node > job.yaml\n"
                 "lockstep k8s apply job.yaml\n",
     .options = init_options,

@@ -141,15 +141,16 @@ static int close_copy(const char *path, struct copy *copy, struct error *err)
     if (!copy->file)
         return 0;
     bool failed = fclose(copy->file) != 0 || copy->failed;
-    return failed ? error_set(err, ERROR_IO, "%s: cannot be written: %s", path, strerror(errno)) : 0;
+    return failed ? error_set(err, ERROR_IO, "%s: cannot be written: %s", path, strerror(errno))
+                  : 0;
 }
 
 /* The words with namespace and context in front; false when there are too many. */
 static bool collect(const struct k8s_kubectl *call, const char *words[WORDS_MAX])
 {
     int count = 0;
-    const char *space =
-        call->deployment ? deployment_text(call->deployment, P_NAMESPACE) : call->target->name_space;
+    const char *space = call->deployment ? deployment_text(call->deployment, P_NAMESPACE)
+                                         : call->target->name_space;
     if (call->target->context) {
         words[count++] = "--context";
         words[count++] = call->target->context;

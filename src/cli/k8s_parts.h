@@ -29,8 +29,9 @@ struct k8s_target {
         OPTION_SECTION("Parameters"),                                                              \
         OPTION_LIST(settings, target.parameters, "param", .letter = 'p', .value = "KEY=VALUE",     \
                     .aliases = "set",                                                              \
-                    .help = "a parameter of `lockstep k8s params KIND`; may be repeated. It beats " \
-                            "the file, which beats a variable of this name in the environment"),   \
+                    .help =                                                                        \
+                        "a parameter of `lockstep k8s params KIND`; may be repeated. It beats "    \
+                        "the file, which beats a variable of this name in the environment"),       \
         OPTION_TEXT(settings, target.name_space, "namespace", .letter = 'n', .value = "NAME",      \
                     .help = "the same as -p NAMESPACE=NAME")
 #define K8S_CONTEXT_OPTION(settings)                                                               \

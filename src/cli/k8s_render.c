@@ -80,12 +80,14 @@ static const struct option package_options[] = {
 const struct command command_k8s_render = {
     .name = "k8s render",
     .summary = "print the objects as YAML",
-    .description = "For `kubectl create -f -` or `kubectl apply -f -`, with -n NAMESPACE where none was "
-                   "given here.",
-    .examples = "# a training pod on a claim of yours\n"
-                "lockstep k8s render single-node -p PVC_NAME=mine | kubectl apply -n team -f -\n"
-                "# workers by TF_CONFIG\n"
-                "lockstep k8s render multi-worker -p deploy=True -p create_volume_inspector=False\n",
+    .description =
+        "For `kubectl create -f -` or `kubectl apply -f -`, with -n NAMESPACE where none was "
+        "given here.",
+    .examples =
+        "# a training pod on a claim of yours\n"
+        "lockstep k8s render single-node -p PVC_NAME=mine | kubectl apply -n team -f -\n"
+        "# workers by TF_CONFIG\n"
+        "lockstep k8s render multi-worker -p deploy=True -p create_volume_inspector=False\n",
     .options = render_options,
     .settings_size = sizeof(struct render_settings),
     .run = run_render,
@@ -97,8 +99,10 @@ const struct command command_k8s_package = {
     .description =
         "DIR/quickstart/mlops has single-node, multi-node and pipeline, each with "
         "user-allocated-pvc and user-mounted-nfs: a Krmfile, a kustomization and the objects. "
-        "kustomize 3.8.7 changes parameters (`kustomize cfg set . NAME VALUE -R`) and any kustomize "
-        "builds them; the objects are those of `lockstep k8s render`. Existing files of these names "
+        "kustomize 3.8.7 changes parameters (`kustomize cfg set . NAME VALUE -R`) and any "
+        "kustomize "
+        "builds them; the objects are those of `lockstep k8s render`. Existing files of these "
+        "names "
         "are replaced.",
     .examples = "# as the documents have it\n"
                 "lockstep k8s package resnet50v1-5-fp32-training-k8s\n",

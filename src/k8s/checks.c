@@ -47,10 +47,10 @@ struct suffix {
 };
 
 static const struct suffix suffixes[] = {
-    {"", 1},      {"n", 1e-9},         {"u", 1e-6},          {"m", 1e-3},
-    {"k", 1e3},   {"M", 1e6},          {"G", 1e9},           {"T", 1e12},
-    {"P", 1e15},  {"E", 1e18},         {"Ki", 1024.0},       {"Mi", 1048576.0},
-    {"Gi", 0x1p30}, {"Ti", 0x1p40},    {"Pi", 0x1p50},       {"Ei", 0x1p60},
+    {"", 1},        {"n", 1e-9},    {"u", 1e-6},    {"m", 1e-3},
+    {"k", 1e3},     {"M", 1e6},     {"G", 1e9},     {"T", 1e12},
+    {"P", 1e15},    {"E", 1e18},    {"Ki", 1024.0}, {"Mi", 1048576.0},
+    {"Gi", 0x1p30}, {"Ti", 0x1p40}, {"Pi", 0x1p50}, {"Ei", 0x1p60},
 };
 
 /* The number, and what stands behind it; NaN when there is none. No hexadecimal, no infinity. */
@@ -113,8 +113,8 @@ static bool is_host(const char *text)
 static bool is_user(const char *text)
 {
     size_t length = strlen(text);
-    return length > 0 && length <= 63 && !strchr(".-", text[0]) && !strchr(".-", text[length - 1]) &&
-           strspn(text, LOWER UPPER DIGITS "_.-") == length;
+    return length > 0 && length <= 63 && !strchr(".-", text[0]) &&
+           !strchr(".-", text[length - 1]) && strspn(text, LOWER UPPER DIGITS "_.-") == length;
 }
 
 static bool is_image(const char *text)
@@ -195,9 +195,10 @@ static const char *expectation(enum parameter parameter, const char *value, stru
     case PARAMETER_IS_USER:
         return is_user(value) ? NULL : "is no login name: letters, digits, and _ . - in between";
     case PARAMETER_IS_PATH:
-        return is_path(value) ? NULL
-                              : "is no path to mount at: it starts with / and has none of .. : $ \" "
-                                "\\ { } ` in it";
+        return is_path(value)
+                   ? NULL
+                   : "is no path to mount at: it starts with / and has none of .. : $ \" "
+                     "\\ { } ` in it";
     case PARAMETER_IS_PLACE:
         return is_place(value) ? NULL : "is no path: none of .. : $ \" \\ { } ` may be in it";
     case PARAMETER_IS_HOST:
@@ -207,8 +208,7 @@ static const char *expectation(enum parameter parameter, const char *value, stru
     case PARAMETER_IS_WORDS:
         return is_words(value, memory) ? NULL : "has a quote that is not closed";
     case PARAMETER_IS_JSON:
-        return is_list_of_objects(value) ? NULL
-                                         : "is no JSON list of objects that have a name";
+        return is_list_of_objects(value) ? NULL : "is no JSON list of objects that have a name";
     case PARAMETER_IS_INTEGER:
         return is_number(value, 0, INT_MAX, true) ? NULL : "is no whole number from 0 on";
     case PARAMETER_IS_COUNT:
@@ -241,8 +241,11 @@ static bool has_control(const char *text)
 static bool is_utf8(const char *text)
 {
     for (const unsigned char *at = (const unsigned char *)text; *at;) {
-        int more = *at < 0x80 ? 0 : *at >= 0xc2 && *at < 0xe0 ? 1 : (*at & 0xf0) == 0xe0 ? 2
-                   : *at >= 0xf0 && *at < 0xf5 ? 3 : -1;
+        int more = *at < 0x80                  ? 0
+                   : *at >= 0xc2 && *at < 0xe0 ? 1
+                   : (*at & 0xf0) == 0xe0      ? 2
+                   : *at >= 0xf0 && *at < 0xf5 ? 3
+                                               : -1;
         uint32_t code = more > 0 ? (uint32_t)(*at & (0x3f >> more)) : *at;
         if (more < 0)
             return false;

@@ -83,11 +83,24 @@ void component_mounts(struct pod *pod, const struct deployment *deployment)
 
 void component_words(struct node *words, const struct deployment *deployment)
 {
-    static const char *const shown[] = {"--display-map", "--tag-output", "--timestamp-output",
-                                        "--mca",         "plm_rsh_no_tree_spawn", "1", NULL};
-    static const char *const program[] = {"lockstep",     "bench", "vgg16", "--num-batches", "100",
-                                          "--batch-size", "64",    "--data", "imagenet:/mnt/data",
-                                          "--use-fp16",   NULL};
+    static const char *const shown[] = {"--display-map",
+                                        "--tag-output",
+                                        "--timestamp-output",
+                                        "--mca",
+                                        "plm_rsh_no_tree_spawn",
+                                        "1",
+                                        NULL};
+    static const char *const program[] = {"lockstep",
+                                          "bench",
+                                          "vgg16",
+                                          "--num-batches",
+                                          "100",
+                                          "--batch-size",
+                                          "64",
+                                          "--data",
+                                          "imagenet:/mnt/data",
+                                          "--use-fp16",
+                                          NULL};
     if (training_exec(words, deployment))
         return;
     training_mpirun(words, deployment, "mpiexec", COMPONENT_ASSETS "/hostfile");

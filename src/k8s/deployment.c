@@ -29,8 +29,8 @@ static int unknown(const struct deployment *deployment, const char *name, int le
          use++)
         nearest_offer(&nearest, kind_spelling(deployment->kind, use->parameter));
     if (parameter_find(name, length) >= 0)
-        return error_set(err, ERROR_USAGE, "%s: %s has no use for it; `lockstep k8s params %s`", word,
-                         deployment->kind->name, deployment->kind->name);
+        return error_set(err, ERROR_USAGE, "%s: %s has no use for it; `lockstep k8s params %s`",
+                         word, deployment->kind->name, deployment->kind->name);
     if (nearest.best)
         return error_set(err, ERROR_USAGE, "unknown parameter %s: did you mean %s?", word,
                          nearest.best);
@@ -120,8 +120,7 @@ bool deployment_uses_agents(const struct deployment *deployment)
     return deployment_is(deployment, P_LAUNCH, "agent");
 }
 
-void deployment_expand(const struct deployment *deployment, const char *pattern,
-                       struct strbuf *out)
+void deployment_expand(const struct deployment *deployment, const char *pattern, struct strbuf *out)
 {
     for (const char *at = pattern; *at;) {
         const char *end = at[0] == '$' && at[1] == '{' ? strchr(at, '}') : NULL;
@@ -207,7 +206,8 @@ static int check_storage(const struct deployment *deployment, struct error *err)
                          "NFS_SERVER out",
                          deployment_gave(deployment, P_PVC_NAME) ? "PVC_NAME" : "STORAGE=pvc");
     if (nfs && deployment_gave(deployment, P_PVC_NAME))
-        return error_set(err, ERROR_USAGE, "PVC_NAME is given, but STORAGE=nfs makes its own claim");
+        return error_set(err, ERROR_USAGE,
+                         "PVC_NAME is given, but STORAGE=nfs makes its own claim");
     if (nfs && deployment_is(deployment, P_NFS_SERVER, "0.0.0.0"))
         return error_set(err, ERROR_USAGE,
                          "NFS_SERVER=0.0.0.0: is a placeholder; give the server's name or address");
@@ -276,6 +276,7 @@ const char *deployment_warning(const struct deployment *deployment, int index)
     if (is_root(deployment, P_GROUP_ID) && index-- == 0)
         return "GROUP_ID=0: files that the job writes belong to root's group";
     if (has_open_volume(deployment) && index-- == 0)
-        return "volumes: hostPath and nfs are refused at Pod Security level restricted; a claim is not";
+        return "volumes: hostPath and nfs are refused at Pod Security level restricted; a claim is "
+               "not";
     return NULL;
 }

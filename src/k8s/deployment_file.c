@@ -33,7 +33,8 @@ static int set_all(struct deployment *deployment, const struct json *parameters,
     while (parameters && (value = json_next(parameters, &state, &key))) {
         struct strbuf line;
         if (json_type_of(value) != JSON_IS_TEXT)
-            return error_set(err, ERROR_FORMAT, "%.60s: must be one value; put lists in quotes", key);
+            return error_set(err, ERROR_FORMAT, "%.60s: must be one value; put lists in quotes",
+                             key);
         strbuf_init(&line);
         strbuf_addf(&line, "%s=%s", key, json_as_text(value, ""));
         int status = deployment_set(deployment, line.text, FROM_FILE, memory, err);
@@ -69,7 +70,8 @@ int deployment_read(struct deployment *deployment, const char *text, size_t byte
         return -1;
     int status;
     if (json_count(documents) != 1 || json_type_of(json_at(documents, 0)) != JSON_IS_OBJECT)
-        status = error_set(err, ERROR_FORMAT, "is no parameter file; `lockstep k8s init KIND` makes one");
+        status = error_set(err, ERROR_FORMAT,
+                           "is no parameter file; `lockstep k8s init KIND` makes one");
     else
         status = read_document(deployment, json_at(documents, 0), memory, err);
     json_release(documents);

@@ -19,16 +19,16 @@ enum { KIND_MAX_USES = 64 };
 
 /* How its end is told: the object to ask for, and what its status must say. */
 enum kind_end {
-    KIND_NEVER_ENDS, /* it is ready, or not yet */
-    KIND_HAS_PHASE,  /* status.phase: Succeeded, or Failed or Error */
+    KIND_NEVER_ENDS,     /* it is ready, or not yet */
+    KIND_HAS_PHASE,      /* status.phase: Succeeded, or Failed or Error */
     KIND_HAS_CONDITIONS, /* Complete or Succeeded; Failed */
 };
 
 /* Pure: no clock, no cluster, no environment; the same deployment gives the same objects. */
 struct kind {
     const char *name, *summary;
-    const char *origin;       /* the document it comes from, in a few words */
-    enum parameter name_from; /* whose value names the objects */
+    const char *origin;          /* the document it comes from, in a few words */
+    enum parameter name_from;    /* whose value names the objects */
     const struct kind_use *uses; /* the last one has parameter PARAMETER_COUNT */
     const char *package;         /* its directory in the package's tree, or NULL */
     /* Contradictions between its parameters; each alone is right. NULL: none are possible. */
@@ -37,11 +37,11 @@ struct kind {
     const char *log_target;  /* pattern: what kubectl logs is given: pod/${NAME}, or -l SELECTOR */
     const char *main_object; /* pattern: TYPE/NAME whose end counts */
     enum kind_end end;
-    const char *shows;       /* types that status lists, beside pods */
+    const char *shows; /* types that status lists, beside pods */
     bool needs_mpi_operator, needs_argo;
 };
 
-const struct kind *const *kind_list(void); /* NULL-terminated, by name */
+const struct kind *const *kind_list(void);      /* NULL-terminated, by name */
 const struct kind *kind_find(const char *name); /* or NULL */
 /* Its name for a parameter, or NULL when it does not take it. */
 const char *kind_spelling(const struct kind *kind, enum parameter parameter);

@@ -4,8 +4,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
-#include <stdint.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -89,8 +89,9 @@ static int start(const struct kubectl_call *call, struct channels *channels, pid
     int code = posix_spawnp(pid, words[0], &actions, NULL, words, environ);
     posix_spawn_file_actions_destroy(&actions);
     int status = code == 0 ? 0
-                           : error_set(err, ERROR_IO, "%s cannot be started: %s; it is needed to talk "
-                                                      "to a cluster (or set KUBECTL)",
+                           : error_set(err, ERROR_IO,
+                                       "%s cannot be started: %s; it is needed to talk "
+                                       "to a cluster (or set KUBECTL)",
                                        words[0], strerror(code));
     memory_free(words);
     return status;

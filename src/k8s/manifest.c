@@ -25,8 +25,8 @@ struct node {
 struct manifest {
     const struct deployment *deployment;
     struct arena *arena;
-    struct node root;    /* a list of documents */
-    struct node scrap;   /* what callers get when memory is short */
+    struct node root;  /* a list of documents */
+    struct node scrap; /* what callers get when memory is short */
     bool failed;
     bool template;
     struct deployment stand_in; /* of a template: its values are Argo's placeholders */
@@ -88,7 +88,8 @@ static struct node *add(struct node *parent, const char *key, enum node_type typ
         return &manifest->scrap;
     }
     assert(parent->type == NODE_LIST ? key == NULL : key != NULL);
-    *node = (struct node){.type = type, .manifest = manifest, .key = key ? copy(manifest, key) : NULL};
+    *node =
+        (struct node){.type = type, .manifest = manifest, .key = key ? copy(manifest, key) : NULL};
     if (parent->last)
         parent->last->next = node;
     else
@@ -292,8 +293,8 @@ void manifest_comment(struct manifest *manifest, const char *line)
     struct node *document = manifest->root.last;
     const char *before = document ? document->comment : NULL;
     if (document)
-        document->comment = arena_format(manifest->arena, "%s%s%s", before ? before : "",
-                                         before ? "\n" : "", line);
+        document->comment =
+            arena_format(manifest->arena, "%s%s%s", before ? before : "", before ? "\n" : "", line);
 }
 
 void manifest_fail(struct manifest *manifest)

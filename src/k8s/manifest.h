@@ -20,7 +20,7 @@ struct manifest *manifest_create(const struct deployment *deployment); /* NULL: 
 /* For objects inside an Argo workflow: where a parameter's value would stand, there stands Argo's
  * {{workflow.parameters.NAME}}. */
 struct manifest *manifest_create_template(const struct deployment *deployment);
-void manifest_destroy(struct manifest *manifest);                      /* accepts NULL */
+void manifest_destroy(struct manifest *manifest); /* accepts NULL */
 
 /* A new object with name (a pattern, see deployment_expand), our labels, and the namespace if one was
  * given and the object has one. Objects keep their order. */

@@ -209,8 +209,8 @@ static int set_those_it_has(struct deployment *deployment, const char *const *as
 }
 
 static int write_case(const struct kind *kind, const struct use_case *use_case,
-                      const char *const *assignments, struct writing *writing,
-                      struct arena *memory, struct error *err)
+                      const char *const *assignments, struct writing *writing, struct arena *memory,
+                      struct error *err)
 {
     struct deployment deployment;
     deployment_init(&deployment, kind);
@@ -233,8 +233,9 @@ static int check_assignments(const char *const *assignments, struct error *err)
         for (const struct kind *const *kind = kind_list(); *kind; kind++)
             known |= (*kind)->package && kind_parameter(*kind, *assignments, length) >= 0;
         if (!(*assignments)[length] || !known)
-            return error_set(err, ERROR_USAGE, "-p %.100s: no kind of the package has such a "
-                                               "parameter, or = is missing",
+            return error_set(err, ERROR_USAGE,
+                             "-p %.100s: no kind of the package has such a "
+                             "parameter, or = is missing",
                              *assignments);
         if (strncasecmp(*assignments, "STORAGE=", 8) == 0 ||
             strncasecmp(*assignments, "NAMESPACE=", 10) == 0)

@@ -7,15 +7,15 @@
 #include "k8s/manifest.h"
 
 struct pod_settings {
-    const char *container;    /* its name */
-    const char *image;        /* pattern */
-    const char *role;         /* the label app.kubernetes.io/component */
-    const char *restart;      /* Never, OnFailure; NULL: the owner's own rule */
+    const char *container; /* its name */
+    const char *image;     /* pattern */
+    const char *role;      /* the label app.kubernetes.io/component */
+    const char *restart;   /* Never, OnFailure; NULL: the owner's own rule */
     enum parameter cpu, memory;
-    bool foreign;             /* not our program: its root stays writable */
-    bool gpus;                /* it gets as many as GPU says */
-    const char *account;      /* pattern of a service account's name; NULL: the namespace's default */
-    bool token;               /* with its token: it talks to the API server */
+    bool foreign;        /* not our program: its root stays writable */
+    bool gpus;           /* it gets as many as GPU says */
+    const char *account; /* pattern of a service account's name; NULL: the namespace's default */
+    bool token;          /* with its token: it talks to the API server */
 };
 
 /* A pod that is being made; fill its lists. */

@@ -8,9 +8,9 @@ enum { SERVING_GRPC_PORT = 8500, SERVING_REST_PORT = 8501 };
 
 /* Patterns. */
 struct serving {
-    const char *name;      /* of the Deployment */
+    const char *name;         /* of the Deployment */
     const char *claim, *path; /* the claim with the model, and where it is mounted */
-    const char *directory; /* of the model's versions */
+    const char *directory;    /* of the model's versions */
 };
 
 /* A Deployment of REPLICAS pods with probes, rolled out one by one without a gap. */

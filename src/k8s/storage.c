@@ -47,14 +47,13 @@ bool storage_has_dataset(const struct deployment *deployment)
 void storage_objects(struct manifest *manifest, const struct deployment *deployment)
 {
     if (on_nfs(deployment))
-        storage_pair(manifest,
-                     &(struct storage_volume){.volume = "${SELF}-nfs",
-                                              .claim = "${SELF}-nfs",
-                                              .capacity = "85Gi",
-                                              .access = "ReadWriteMany",
-                                              .storage_class = "",
-                                              .nfs_server = "${NFS_SERVER}",
-                                              .nfs_path = "${NFS_PATH}"});
+        storage_pair(manifest, &(struct storage_volume){.volume = "${SELF}-nfs",
+                                                        .claim = "${SELF}-nfs",
+                                                        .capacity = "85Gi",
+                                                        .access = "ReadWriteMany",
+                                                        .storage_class = "",
+                                                        .nfs_server = "${NFS_SERVER}",
+                                                        .nfs_path = "${NFS_PATH}"});
     if (storage_has_dataset(deployment) && !*deployment_text(deployment, P_DATASET_CLAIM))
         storage_pair(manifest, &(struct storage_volume){.volume = "${SELF}-datasets",
                                                         .claim = "${SELF}-datasets",
@@ -120,12 +119,13 @@ int storage_check(const struct deployment *deployment, struct error *err)
             !lies_below(deployment_text(deployment, places[i]), volume))
             return error_set(err, ERROR_USAGE,
                              "%s=%s: lies outside of %s, the only volume that can be written to",
-                             parameter_row(places[i])->name,
-                             deployment_text(deployment, places[i]), volume);
+                             parameter_row(places[i])->name, deployment_text(deployment, places[i]),
+                             volume);
     const char *data = deployment_text(deployment, P_DATASET_DIR);
     if (!storage_has_dataset(deployment))
         return deployment_gave(deployment, P_DATASET_CLAIM)
-                   ? error_set(err, ERROR_USAGE, "DATASET_CLAIM is given, but DATA=%s reads no files",
+                   ? error_set(err, ERROR_USAGE,
+                               "DATASET_CLAIM is given, but DATA=%s reads no files",
                                deployment_text(deployment, P_DATA))
                    : 0;
     if (strcmp(data, volume) == 0 || strcmp(data, "/tmp") == 0 || strcmp(volume, "/tmp") == 0)

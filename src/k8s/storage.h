@@ -8,8 +8,8 @@
 /* Where a claim's volume comes from. Names are patterns. */
 struct storage_volume {
     const char *volume, *claim;
-    const char *capacity, *access; /* "85Gi", "ReadWriteMany" */
-    const char *storage_class;     /* "": none */
+    const char *capacity, *access;     /* "85Gi", "ReadWriteMany" */
+    const char *storage_class;         /* "": none */
     const char *nfs_server, *nfs_path; /* patterns; or */
     const char *host_path;
 };

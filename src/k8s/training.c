@@ -98,9 +98,10 @@ static void add_all(struct node *words, const char *const *list)
 void training_mpirun(struct node *words, const struct deployment *deployment, const char *program,
                      const char *hostfile)
 {
-    static const char *const fabric[] = {"-mca",     "pml",  "ob1",      "-mca",  "btl",
-                                         "^openib",  "-mca", "btl_tcp_if_exclude", "lo,docker0",
-                                         "-bind-to", "none", "-map-by",  "slot",  NULL};
+    static const char *const fabric[] = {"-mca",       "pml",      "ob1",  "-mca",
+                                         "btl",        "^openib",  "-mca", "btl_tcp_if_exclude",
+                                         "lo,docker0", "-bind-to", "none", "-map-by",
+                                         "slot",       NULL};
     /* mpirun kills a second after it passed SIGTERM on; saving takes longer. */
     static const char *const patience[] = {"-mca", "odls_base_sigkill_timeout", "30", NULL};
     int64_t slots = deployment_integer(deployment, P_SLOTS);
@@ -173,9 +174,8 @@ static void run_policy(struct node *spec, const struct deployment *deployment)
     node_integer(scheduling, "minAvailable", 1 + deployment_integer(deployment, P_WORKERS));
 }
 
-static struct pod replica(struct node *specs, const char *type,
-                          const struct deployment *deployment, const struct pod_settings *settings,
-                          bool workers)
+static struct pod replica(struct node *specs, const char *type, const struct deployment *deployment,
+                          const struct pod_settings *settings, bool workers)
 {
     struct node *spec = node_map(specs, type);
     if (workers)

@@ -1,5 +1,7 @@
 #include "k8s/words.h"
 
+#include <stdbool.h>
+
 #include "base/arena.h"
 #include "base/error.h"
 

@@ -28,8 +28,9 @@ static void render(const struct deployment *deployment, struct manifest *out)
 {
     (void)deployment;
     struct node *object = manifest_object(out, "apps/v1", "DaemonSet", "${SELF}");
-    manifest_comment(out, "lockstep computes on CPUs; this is for other images. It needs a hostPath, "
-                          "so its namespace cannot be restricted.");
+    manifest_comment(out,
+                     "lockstep computes on CPUs; this is for other images. It needs a hostPath, "
+                     "so its namespace cannot be restricted.");
     struct node *body = node_map(object, "spec");
     pod_selector(node_map(node_map(body, "selector"), "matchLabels"), NULL);
     struct node *template = node_map(body, "template");

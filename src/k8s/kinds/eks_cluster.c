@@ -48,9 +48,14 @@ static void render(const struct deployment *deployment, struct manifest *out)
 }
 
 static const struct kind_use uses[] = {
-    {.parameter = P_CLUSTER_NAME},    {.parameter = P_REGION},    {.parameter = P_ZONE},
-    {.parameter = P_OTHER_ZONE},      {.parameter = P_NODE_TYPE}, {.parameter = P_NODES},
-    {.parameter = P_PLACEMENT_GROUP}, {.parameter = P_SSH_PUBLIC_KEY},
+    {.parameter = P_CLUSTER_NAME},
+    {.parameter = P_REGION},
+    {.parameter = P_ZONE},
+    {.parameter = P_OTHER_ZONE},
+    {.parameter = P_NODE_TYPE},
+    {.parameter = P_NODES},
+    {.parameter = P_PLACEMENT_GROUP},
+    {.parameter = P_SSH_PUBLIC_KEY},
     {.parameter = PARAMETER_COUNT},
 };
 

@@ -38,8 +38,9 @@ static int check(const struct deployment *deployment, struct error *err)
          need(deployment, P_SECURITY_GROUP_IDS, "sg-", err) < 0))
         return -1;
     if (*deployment_text(deployment, P_S3_IMPORT_PATH) && (efs || !dynamic))
-        return error_set(err, ERROR_USAGE, "S3_IMPORT_PATH is for FILE_SYSTEM=fsx with "
-                                           "PROVISIONING=dynamic");
+        return error_set(err, ERROR_USAGE,
+                         "S3_IMPORT_PATH is for FILE_SYSTEM=fsx with "
+                         "PROVISIONING=dynamic");
     if (*deployment_text(deployment, P_S3_IMPORT_PATH))
         return need(deployment, P_S3_IMPORT_PATH, "s3://", err);
     if (*deployment_text(deployment, P_S3_EXPORT_PATH))
@@ -70,8 +71,7 @@ static void class_parameters(struct node *object, const struct deployment *deplo
 static void storage_class(struct manifest *out, const struct deployment *deployment,
                           const char *name, const char *driver)
 {
-    struct node *object =
-        manifest_cluster_object(out, "storage.k8s.io/v1", "StorageClass", name);
+    struct node *object = manifest_cluster_object(out, "storage.k8s.io/v1", "StorageClass", name);
     node_text(object, "provisioner", driver);
     if (!is_dynamic(deployment))
         return;
@@ -113,9 +113,9 @@ static void render(const struct deployment *deployment, struct manifest *out)
     storage_class(out, deployment, class, driver);
     if (!is_dynamic(deployment))
         volume(out, deployment, name, class, driver);
-    struct node *spec = node_map(manifest_object(out, "v1", "PersistentVolumeClaim",
-                                                 efs ? "efs-claim" : "fsx-claim"),
-                                 "spec");
+    struct node *spec = node_map(
+        manifest_object(out, "v1", "PersistentVolumeClaim", efs ? "efs-claim" : "fsx-claim"),
+        "spec");
     node_text(node_list(spec, "accessModes"), NULL, "ReadWriteMany");
     node_text(spec, "storageClassName", class);
     if (!is_dynamic(deployment))

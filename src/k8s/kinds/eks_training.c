@@ -76,8 +76,8 @@ static void environment(struct pod *pod, const struct deployment *deployment)
 
 static void render(const struct deployment *deployment, struct manifest *out)
 {
-    const char *account = *deployment_text(deployment, P_SERVICE_ACCOUNT) ? "${SERVICE_ACCOUNT}"
-                                                                          : NULL;
+    const char *account =
+        *deployment_text(deployment, P_SERVICE_ACCOUNT) ? "${SERVICE_ACCOUNT}" : NULL;
     struct training_mpijob job = training_mpijob(out, deployment, account);
     struct pod *pods[] = {&job.launcher, &job.worker};
     for (int i = 0; i < 2; i++) {

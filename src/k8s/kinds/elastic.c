@@ -14,8 +14,9 @@
 static int check(const struct deployment *deployment, struct error *err)
 {
     if (!deployment_runs_lockstep(deployment))
-        return error_set(err, ERROR_USAGE, "IMAGE=%s: the members are lockstep's agents "
-                                           "(PROGRAM=lockstep if it is in there)",
+        return error_set(err, ERROR_USAGE,
+                         "IMAGE=%s: the members are lockstep's agents "
+                         "(PROGRAM=lockstep if it is in there)",
                          deployment_text(deployment, P_IMAGE));
     if (deployment_integer(deployment, P_AGENT_PORT) == 0)
         return error_set(err, ERROR_USAGE, "AGENT_PORT=0: members need one: 1 to 65535");
@@ -48,8 +49,7 @@ static void job_spec(struct node *spec)
     node_number(spec, "parallelism", P_WORKERS);
     node_number(spec, "backoffLimit", P_BACKOFF_LIMIT);
     /* A pod that a drained node took is no failure. */
-    struct node *rule =
-        node_map(node_list(node_map(spec, "podFailurePolicy"), "rules"), NULL);
+    struct node *rule = node_map(node_list(node_map(spec, "podFailurePolicy"), "rules"), NULL);
     node_text(rule, "action", "Ignore");
     struct node *condition = node_map(node_list(rule, "onPodConditions"), NULL);
     node_text(condition, "type", "DisruptionTarget");
@@ -95,25 +95,44 @@ static void render(const struct deployment *deployment, struct manifest *out)
 }
 
 static const struct kind_use uses[] = {
-    {.parameter = P_NAMESPACE},     {.parameter = P_MODEL},
-    {.parameter = P_MODEL_NAME},    {.parameter = P_DATASET_DIR},
-    {.parameter = P_DATASET_CLAIM}, {.parameter = P_DATA},
-    {.parameter = P_STORAGE},       {.parameter = P_PVC_NAME},
-    {.parameter = P_PVC_PATH},      {.parameter = P_NFS_SERVER},
-    {.parameter = P_NFS_PATH},      {.parameter = P_OUTPUT_DIR},
-    {.parameter = P_CHECKPOINT_DIR}, {.parameter = P_USER_ID},
-    {.parameter = P_USER_NAME},     {.parameter = P_GROUP_ID},
-    {.parameter = P_GROUP_NAME},    {.parameter = P_FS_ID},
-    {.parameter = P_IMAGE},         {.parameter = P_IMAGE_PULL_SECRET},
-    {.parameter = P_PROGRAM},       {.parameter = P_ARGS},
-    {.parameter = P_BATCH_SIZE},    {.parameter = P_STEPS},
-    {.parameter = P_EPOCHS},        {.parameter = P_WORKERS},
-    {.parameter = P_MIN_RANKS},     {.parameter = P_AGENT_PORT},
-    {.parameter = P_SECRET},        {.parameter = P_SECRET_FILE},
-    {.parameter = P_CPU},           {.parameter = P_MEMORY},
-    {.parameter = P_GRACE_SECONDS}, {.parameter = P_BACKOFF_LIMIT, .initial = "100"},
-    {.parameter = P_SCHEDULER},     {.parameter = P_QUEUE},
-    {.parameter = P_DASHBOARD_PORT}, {.parameter = PARAMETER_COUNT},
+    {.parameter = P_NAMESPACE},
+    {.parameter = P_MODEL},
+    {.parameter = P_MODEL_NAME},
+    {.parameter = P_DATASET_DIR},
+    {.parameter = P_DATASET_CLAIM},
+    {.parameter = P_DATA},
+    {.parameter = P_STORAGE},
+    {.parameter = P_PVC_NAME},
+    {.parameter = P_PVC_PATH},
+    {.parameter = P_NFS_SERVER},
+    {.parameter = P_NFS_PATH},
+    {.parameter = P_OUTPUT_DIR},
+    {.parameter = P_CHECKPOINT_DIR},
+    {.parameter = P_USER_ID},
+    {.parameter = P_USER_NAME},
+    {.parameter = P_GROUP_ID},
+    {.parameter = P_GROUP_NAME},
+    {.parameter = P_FS_ID},
+    {.parameter = P_IMAGE},
+    {.parameter = P_IMAGE_PULL_SECRET},
+    {.parameter = P_PROGRAM},
+    {.parameter = P_ARGS},
+    {.parameter = P_BATCH_SIZE},
+    {.parameter = P_STEPS},
+    {.parameter = P_EPOCHS},
+    {.parameter = P_WORKERS},
+    {.parameter = P_MIN_RANKS},
+    {.parameter = P_AGENT_PORT},
+    {.parameter = P_SECRET},
+    {.parameter = P_SECRET_FILE},
+    {.parameter = P_CPU},
+    {.parameter = P_MEMORY},
+    {.parameter = P_GRACE_SECONDS},
+    {.parameter = P_BACKOFF_LIMIT, .initial = "100"},
+    {.parameter = P_SCHEDULER},
+    {.parameter = P_QUEUE},
+    {.parameter = P_DASHBOARD_PORT},
+    {.parameter = PARAMETER_COUNT},
 };
 
 const struct kind kind_elastic = {

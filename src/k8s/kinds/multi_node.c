@@ -23,9 +23,9 @@ static void launcher_words(struct node *words, const struct deployment *deployme
 static void render(const struct deployment *deployment, struct manifest *out)
 {
     static const enum parameter open[] = {P_DASHBOARD_PORT};
-    const char *key = deployment_is(deployment, P_SECRET, "none")
-                          ? TRAINING_KEYS "/id_rsa"
-                          : TRAINING_SECRET "/${SECRET_FILE}";
+    const char *key = deployment_is(deployment, P_SECRET, "none") ? TRAINING_KEYS "/id_rsa"
+                                                                  : TRAINING_SECRET
+                          "/${SECRET_FILE}";
     storage_config_map(out, deployment);
     manifest_object(out, "v1", "ServiceAccount", "${SELF}");
     storage_objects(out, deployment);
@@ -47,28 +47,50 @@ static void render(const struct deployment *deployment, struct manifest *out)
 }
 
 static const struct kind_use uses[] = {
-    {.parameter = P_NAMESPACE},     {.parameter = P_MODEL},
-    {.parameter = P_MODEL_NAME},    {.parameter = P_DATASET_DIR},
-    {.parameter = P_DATASET_CLAIM}, {.parameter = P_DATA},
-    {.parameter = P_STORAGE},       {.parameter = P_PVC_NAME},
-    {.parameter = P_PVC_PATH},      {.parameter = P_NFS_SERVER},
-    {.parameter = P_NFS_PATH},      {.parameter = P_OUTPUT_DIR},
-    {.parameter = P_CHECKPOINT_DIR}, {.parameter = P_USER_ID},
-    {.parameter = P_USER_NAME},     {.parameter = P_GROUP_ID},
-    {.parameter = P_GROUP_NAME},    {.parameter = P_FS_ID},
-    {.parameter = P_IMAGE},         {.parameter = P_IMAGE_PULL_SECRET},
-    {.parameter = P_PROGRAM},       {.parameter = P_EXEC},
-    {.parameter = P_ARGS},          {.parameter = P_BATCH_SIZE},
-    {.parameter = P_STEPS},         {.parameter = P_EPOCHS},
-    {.parameter = P_WORKERS},       {.parameter = P_SLOTS},
-    {.parameter = P_GPU},           {.parameter = P_CPU},
-    {.parameter = P_MEMORY},        {.parameter = P_LAUNCHER_CPU},
-    {.parameter = P_LAUNCHER_MEMORY}, {.parameter = P_GRACE_SECONDS},
-    {.parameter = P_LAUNCH},        {.parameter = P_SSH_DIR},
-    {.parameter = P_WORKER_EXEC},   {.parameter = P_AGENT_PORT},
-    {.parameter = P_SECRET},        {.parameter = P_SECRET_FILE},
-    {.parameter = P_BACKOFF_LIMIT}, {.parameter = P_SCHEDULER},
-    {.parameter = P_QUEUE},         {.parameter = P_DASHBOARD_PORT},
+    {.parameter = P_NAMESPACE},
+    {.parameter = P_MODEL},
+    {.parameter = P_MODEL_NAME},
+    {.parameter = P_DATASET_DIR},
+    {.parameter = P_DATASET_CLAIM},
+    {.parameter = P_DATA},
+    {.parameter = P_STORAGE},
+    {.parameter = P_PVC_NAME},
+    {.parameter = P_PVC_PATH},
+    {.parameter = P_NFS_SERVER},
+    {.parameter = P_NFS_PATH},
+    {.parameter = P_OUTPUT_DIR},
+    {.parameter = P_CHECKPOINT_DIR},
+    {.parameter = P_USER_ID},
+    {.parameter = P_USER_NAME},
+    {.parameter = P_GROUP_ID},
+    {.parameter = P_GROUP_NAME},
+    {.parameter = P_FS_ID},
+    {.parameter = P_IMAGE},
+    {.parameter = P_IMAGE_PULL_SECRET},
+    {.parameter = P_PROGRAM},
+    {.parameter = P_EXEC},
+    {.parameter = P_ARGS},
+    {.parameter = P_BATCH_SIZE},
+    {.parameter = P_STEPS},
+    {.parameter = P_EPOCHS},
+    {.parameter = P_WORKERS},
+    {.parameter = P_SLOTS},
+    {.parameter = P_GPU},
+    {.parameter = P_CPU},
+    {.parameter = P_MEMORY},
+    {.parameter = P_LAUNCHER_CPU},
+    {.parameter = P_LAUNCHER_MEMORY},
+    {.parameter = P_GRACE_SECONDS},
+    {.parameter = P_LAUNCH},
+    {.parameter = P_SSH_DIR},
+    {.parameter = P_WORKER_EXEC},
+    {.parameter = P_AGENT_PORT},
+    {.parameter = P_SECRET},
+    {.parameter = P_SECRET_FILE},
+    {.parameter = P_BACKOFF_LIMIT},
+    {.parameter = P_SCHEDULER},
+    {.parameter = P_QUEUE},
+    {.parameter = P_DASHBOARD_PORT},
     {.parameter = PARAMETER_COUNT},
 };
 

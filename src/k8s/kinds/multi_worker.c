@@ -27,12 +27,14 @@ static int check(const struct deployment *deployment, struct error *err)
     bool deploy = deployment_flag(deployment, P_DEPLOY);
     bool inspect = deployment_flag(deployment, P_CREATE_VOLUME_INSPECTOR);
     if (deploy && inspect)
-        return error_set(err, ERROR_USAGE,
-                         "deploy and create_volume_inspector cannot both be True: only one node can "
-                         "mount the checkpoint volume. Inspect it when the training is over");
+        return error_set(
+            err, ERROR_USAGE,
+            "deploy and create_volume_inspector cannot both be True: only one node can "
+            "mount the checkpoint volume. Inspect it when the training is over");
     if (!deploy && !inspect && !deployment_flag(deployment, P_CREATE_PVC_CHECKPOINT))
-        return error_set(err, ERROR_USAGE, "deploy, create_pvc_checkpoint and "
-                                           "create_volume_inspector are all False: nothing to do");
+        return error_set(err, ERROR_USAGE,
+                         "deploy, create_pvc_checkpoint and "
+                         "create_volume_inspector are all False: nothing to do");
     if (deployment_integer(deployment, P_AGENT_PORT) == 0)
         return error_set(err, ERROR_USAGE, "port=0: workers need one: 1 to 65535");
     const char *script = deployment_text(deployment, P_SCRIPT);
@@ -152,7 +154,8 @@ static void claim(struct manifest *out)
     struct node *spec = node_map(
         manifest_object(out, "v1", "PersistentVolumeClaim", "${CHECKPOINT_PVC_NAME}"), "spec");
     node_text(node_list(spec, "accessModes"), NULL, "ReadWriteOnce");
-    node_pattern(node_map(node_map(spec, "resources"), "requests"), "storage", "${CHECKPOINT_SIZE}");
+    node_pattern(node_map(node_map(spec, "resources"), "requests"), "storage",
+                 "${CHECKPOINT_SIZE}");
 }
 
 static void inspector(const struct deployment *deployment, struct manifest *out)

@@ -31,15 +31,16 @@ static struct pod member(const struct deployment *deployment, struct manifest *o
     bool master = strcmp(role, "master") == 0;
     struct node *object = manifest_object(out, "v1", "Pod", name);
     pod_queue(object, deployment);
-    struct pod pod = pod_begin(object, deployment,
-                               &(struct pod_settings){.container = "openmpi",
-                                                      .image = "${IMAGE}",
-                                                      .role = role,
-                                                      .restart = "OnFailure",
-                                                      .cpu = master ? P_LAUNCHER_CPU : P_CPU,
-                                                      .memory = master ? P_LAUNCHER_MEMORY : P_MEMORY,
-                                                      .gpus = foreign && !master,
-                                                      .foreign = foreign});
+    struct pod pod =
+        pod_begin(object, deployment,
+                  &(struct pod_settings){.container = "openmpi",
+                                         .image = "${IMAGE}",
+                                         .role = role,
+                                         .restart = "OnFailure",
+                                         .cpu = master ? P_LAUNCHER_CPU : P_CPU,
+                                         .memory = master ? P_LAUNCHER_MEMORY : P_MEMORY,
+                                         .gpus = foreign && !master,
+                                         .foreign = foreign});
     node_pattern(pod.spec, "hostname", name);
     node_pattern(pod.spec, "subdomain", "${SELF}");
     component_mounts(&pod, deployment);

@@ -36,10 +36,11 @@ static void add_rule(struct node *rules, const char *group, const char *resource
 static void rights(struct manifest *out, const struct deployment *deployment)
 {
     static const char *const results[] = {"create", "patch", NULL};
-    static const char *const objects[] = {"create", "get", "list", "watch", "patch", "update", NULL};
+    static const char *const objects[] = {"create", "get",    "list", "watch",
+                                          "patch",  "update", NULL};
     manifest_object(out, "v1", "ServiceAccount", "${SELF}");
-    struct node *rules = node_list(
-        manifest_object(out, "rbac.authorization.k8s.io/v1", "Role", "${SELF}"), "rules");
+    struct node *rules =
+        node_list(manifest_object(out, "rbac.authorization.k8s.io/v1", "Role", "${SELF}"), "rules");
     add_rule(rules, "argoproj.io", "workflowtaskresults", results);
     add_rule(rules, "apps", "deployments", objects);
     add_rule(rules, "", "services", objects);

@@ -1,9 +1,9 @@
 /* Servers for an exported model, as production wants them. */
+#include "k8s/serving.h"
 #include "base/error.h"
 #include "k8s/deployment.h"
 #include "k8s/kind.h"
 #include "k8s/network.h"
-#include "k8s/serving.h"
 
 static int check(const struct deployment *deployment, struct error *err)
 {
@@ -13,16 +13,16 @@ static int check(const struct deployment *deployment, struct error *err)
                          deployment_text(deployment, P_MAX_REPLICAS),
                          deployment_text(deployment, P_REPLICAS));
     if (deployment_integer(deployment, P_MIN_AVAILABLE) >= replicas && replicas > 1)
-        return error_set(err, ERROR_USAGE,
-                         "MIN_AVAILABLE=%s of REPLICAS=%s: no node could ever be drained",
-                         deployment_text(deployment, P_MIN_AVAILABLE),
-                         deployment_text(deployment, P_REPLICAS));
+        return error_set(
+            err, ERROR_USAGE, "MIN_AVAILABLE=%s of REPLICAS=%s: no node could ever be drained",
+            deployment_text(deployment, P_MIN_AVAILABLE), deployment_text(deployment, P_REPLICAS));
     if (deployment_integer(deployment, P_CPU_TARGET) > 100)
         return error_set(err, ERROR_USAGE, "CPU_TARGET=%s: is more than 100 percent",
                          deployment_text(deployment, P_CPU_TARGET));
     if (deployment_text(deployment, P_MODEL_DIR)[0] == '/')
-        return error_set(err, ERROR_USAGE, "MODEL_DIR=%s: must be a path on the claim, without / "
-                                           "in front",
+        return error_set(err, ERROR_USAGE,
+                         "MODEL_DIR=%s: must be a path on the claim, without / "
+                         "in front",
                          deployment_text(deployment, P_MODEL_DIR));
     int64_t port = deployment_integer(deployment, P_TF_SERVING_PORT);
     if (port == 0 || port == 8080)
@@ -65,8 +65,8 @@ static void budget(struct manifest *out, const struct deployment *deployment)
 static void policy(struct manifest *out)
 {
     static const int ports[] = {SERVING_GRPC_PORT, SERVING_REST_PORT};
-    struct node *spec = node_map(
-        manifest_object(out, "networking.k8s.io/v1", "NetworkPolicy", "${SELF}"), "spec");
+    struct node *spec =
+        node_map(manifest_object(out, "networking.k8s.io/v1", "NetworkPolicy", "${SELF}"), "spec");
     pod_selector(node_map(node_map(spec, "podSelector"), "matchLabels"), "serving");
     node_text(node_list(spec, "policyTypes"), NULL, "Ingress");
     struct node *list = node_list(node_map(node_list(spec, "ingress"), NULL), "ports");

@@ -86,6 +86,7 @@ TEST(checks, lists_in_json_and_command_lines)
 
 TEST(checks, bytes_that_are_no_text_are_refused)
 {
-    REFUSES(P_MODEL, "a\x01", "caf\xe9", "\xc0\x80", "\xed\xa0\x80", "\xf5\x80\x80\x80", "\xe2\x82");
+    REFUSES(P_MODEL, "a\x01", "caf\xe9", "\xc0\x80", "\xed\xa0\x80", "\xf5\x80\x80\x80",
+            "\xe2\x82");
     TAKES(P_MODEL, "ümläut", "日本", "\xf0\x9f\x98\x80");
 }

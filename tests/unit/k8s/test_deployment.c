@@ -24,7 +24,7 @@ static int make(struct deployment *deployment, const char *kind, const char *con
 #define MAKE(deployment, kind, ...)                                                                \
     make(deployment, kind, (const char *const[]){__VA_ARGS__, NULL}, &err)
 #define REFUSES(part, kind, ...)                                                                   \
-    ASSERT_FAILS(make(&deployment, kind, (const char *const[]){__VA_ARGS__, NULL}, &err), err,      \
+    ASSERT_FAILS(make(&deployment, kind, (const char *const[]){__VA_ARGS__, NULL}, &err), err,     \
                  ERROR_USAGE, part)
 
 TEST(deployment, has_the_documents_defaults)
@@ -34,16 +34,24 @@ TEST(deployment, has_the_documents_defaults)
         enum parameter parameter;
         const char *value;
     } rows[] = {
-        {"single-node", P_DATASET_DIR, "/datasets"}, {"single-node", P_NFS_PATH, "/nfs"},
-        {"single-node", P_NFS_SERVER, "0.0.0.0"},    {"single-node", P_PVC_NAME, "workdisk"},
-        {"single-node", P_PVC_PATH, "/pvc"},         {"single-node", P_OUTPUT_DIR, "output"},
+        {"single-node", P_DATASET_DIR, "/datasets"},
+        {"single-node", P_NFS_PATH, "/nfs"},
+        {"single-node", P_NFS_SERVER, "0.0.0.0"},
+        {"single-node", P_PVC_NAME, "workdisk"},
+        {"single-node", P_PVC_PATH, "/pvc"},
+        {"single-node", P_OUTPUT_DIR, "output"},
         {"single-node", P_MODEL_NAME, "resnet50v1-5-fp32-training"},
-        {"multi-node", P_WORKERS, "2"},              {"pipeline", P_REPLICAS, "3"},
-        {"pipeline", P_RETRY_LIMIT, "10"},           {"pipeline", P_TARGET_ACCURACY, "0.74"},
-        {"pipeline", P_TF_SERVING_PORT, "8501"},     {"pipeline", P_STEPS, "500"},
+        {"multi-node", P_WORKERS, "2"},
+        {"pipeline", P_REPLICAS, "3"},
+        {"pipeline", P_RETRY_LIMIT, "10"},
+        {"pipeline", P_TARGET_ACCURACY, "0.74"},
+        {"pipeline", P_TF_SERVING_PORT, "8501"},
+        {"pipeline", P_STEPS, "500"},
         {"pipeline", P_MODEL_NAME, "wide-deep-large-ds-fp32-training"},
-        {"multi-worker", P_NAME, "tf-learning"},     {"multi-worker", P_WORKERS, "2"},
-        {"multi-worker", P_SCRIPT, "keras_mnist.py"}, {"multi-worker", P_AGENT_PORT, "5000"},
+        {"multi-worker", P_NAME, "tf-learning"},
+        {"multi-worker", P_WORKERS, "2"},
+        {"multi-worker", P_SCRIPT, "keras_mnist.py"},
+        {"multi-worker", P_AGENT_PORT, "5000"},
         {"multi-worker", P_MODEL_CHECKPOINT_DIR, "/pvcmnt"},
         {"multi-worker", P_CHECKPOINT_PVC_NAME, "pvc-demo"},
         {"multi-worker", P_DEPLOY, "False"},
@@ -99,8 +107,7 @@ TEST(deployment, refuses_what_contradicts_itself)
             "volumeMounts=[{\"name\":\"x\",\"mountPath\":\"/x\"}]");
     REFUSES("EXEC replaces ours", "single-node", "EXEC=a", "ARGS=b");
     REFUSES("FILE_SYSTEM_ID is missing", "eks-storage", NULL);
-    REFUSES("S3_IMPORT_PATH is for", "eks-storage", "FILE_SYSTEM_ID=fs-1",
-            "S3_IMPORT_PATH=s3://x");
+    REFUSES("S3_IMPORT_PATH is for", "eks-storage", "FILE_SYSTEM_ID=fs-1", "S3_IMPORT_PATH=s3://x");
     REFUSES("must be s3://", "eks-training", "SOURCE=s3");
     REFUSES("is no zone of", "eks-cluster", "REGION=eu-west-1");
     REFUSES("more than WORKERS", "elastic", "MIN_RANKS=3");
@@ -140,9 +147,10 @@ TEST(deployment, root_is_rendered_with_a_warning)
 
 static char *variables(const char *name)
 {
+    static char workers[] = "7", claim[] = "from-environment";
     if (strcmp(name, "WORKERS") == 0)
-        return (char[]){"7"};
-    return strcmp(name, "PVC_NAME") == 0 ? (char[]){"from-environment"} : NULL;
+        return workers;
+    return strcmp(name, "PVC_NAME") == 0 ? claim : NULL;
 }
 
 TEST(deployment, flags_beat_the_file_which_beats_the_environment)
@@ -197,9 +205,8 @@ TEST(deployment, bad_files_are_refused)
         struct deployment deployment;
         struct error err = {0};
         struct arena *own = arena_create();
-        ASSERT_FAILS(
-            deployment_read(&deployment, cases[i].text, strlen(cases[i].text), own, &err), err,
-            ERROR_FORMAT, cases[i].part);
+        ASSERT_FAILS(deployment_read(&deployment, cases[i].text, strlen(cases[i].text), own, &err),
+                     err, ERROR_FORMAT, cases[i].part);
         arena_destroy(own);
     }
 }

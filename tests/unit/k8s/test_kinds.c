@@ -43,8 +43,7 @@ static const struct json *find(const struct json *documents, const char *kind, c
     for (int i = 0; i < json_count(documents); i++) {
         const struct json *object = json_at(documents, i);
         if (strcmp(json_get_text(object, "kind", ""), kind) == 0 &&
-            (!name ||
-             strcmp(json_get_text(json_get(object, "metadata"), "name", ""), name) == 0))
+            (!name || strcmp(json_get_text(json_get(object, "metadata"), "name", ""), name) == 0))
             return object;
     }
     FAIL("there is no %s %s", kind, name ? name : "");
@@ -72,7 +71,8 @@ static const char *text_at(const struct json *json, const char *path)
 
 static void expect_true(const struct json *map, const char *path, bool expected)
 {
-    if (json_type_of(at(map, path)) != JSON_IS_BOOL || json_as_bool(at(map, path), false) != expected)
+    if (json_type_of(at(map, path)) != JSON_IS_BOOL ||
+        json_as_bool(at(map, path), false) != expected)
         FAIL("%s is not %s", path, expected ? "true" : "false");
 }
 
@@ -196,9 +196,9 @@ static const struct combination combinations[] = {
     {"single-node", "MODEL=wide_deep;USER_ID=0;GROUP_ID=0;FS_ID=0;USER_NAME=root"},
     {"single-node", "MODEL_NAME=on;PVC_NAME=1.10;USER_NAME=1e3;NAMESPACE=null;DATASET_DIR=/yes"},
     {"single-node", "DATA=synthetic;SCHEDULER=kueue;QUEUE=2026-11-16;DASHBOARD_PORT=8080"},
-    {"single-node", "DATA=imagenet:s3://b/p;SCHEDULER=volcano;CPU=1e3;MEMORY=0x10p"},
+    {"single-node", "DATA=imagenet:s3://b/p;SCHEDULER=volcano;CPU=1e3;MEMORY=1e9"},
     {"single-node", "IMAGE=python:3;EXEC=python -c 'print(\"a: b # c\")' yes 1.10;GPU=2"},
-    {"single-node", "PVC_PATH=/a b#c;OUTPUT_DIR=it's - a: test;DATASET_CLAIM=0"},
+    {"single-node", "PVC_PATH=/a b#c;OUTPUT_DIR=it's - a #test;DATASET_CLAIM=0"},
     {"multi-node", ""},
     {"multi-node", "STORAGE=nfs;NFS_SERVER=fe80::1;WORKERS=16;SLOTS=4"},
     {"multi-node", "SCHEDULER=volcano;DASHBOARD_PORT=8080;SECRET=shared;SECRET_FILE=key"},
@@ -214,7 +214,8 @@ static const struct combination combinations[] = {
     {"openmpi", "NFS_SERVER=a;IMAGE=rgaut/horovod:latest;EXEC=mpiexec sh -c 'a=1 python3.6 x'"},
     {"eks-training", ""},
     {"eks-training", "SOURCE=efs"},
-    {"eks-training", "SOURCE=s3;S3_PATH=s3://b/imagenet;S3_SECRET=aws;S3_ENDPOINT=http://minio:9000"},
+    {"eks-training",
+     "SOURCE=s3;S3_PATH=s3://b/imagenet;S3_SECRET=aws;S3_ENDPOINT=http://minio:9000"},
     {"eks-training", "SOURCE=synthetic;IMAGE=a/b;EXEC=mpirun x;GPU=8"},
     {"multi-worker", ""},
     {"multi-worker", "deploy=True;create_volume_inspector=False;worker_replicas=4"},
@@ -229,10 +230,7 @@ static const struct combination combinations[] = {
 TEST(kinds, everything_rendered_is_restricted_and_typed)
 {
     for (size_t i = 0; i < sizeof combinations / sizeof *combinations; i++) {
-        const char *settings = combinations[i].settings;
-        if (strstr(settings, "MEMORY=0x10p"))
-            continue; /* refused: see below */
-        struct json *documents = render(combinations[i].kind, settings);
+        struct json *documents = render(combinations[i].kind, combinations[i].settings);
         walk(documents);
         check_objects(documents);
         json_release(documents);
@@ -265,8 +263,8 @@ TEST(kinds, hostile_values_come_back_as_they_were)
     ASSERT_TEXT(text_at(map, "data.OUTPUT_DIR"), "/pvc/1e3/on/output");
     ASSERT_TEXT(text_at(map, "data.USER_ID"), "1000");
     json_release(documents);
-    documents = render("single-node",
-                       "IMAGE=python:3;EXEC=python -c 'print(\"a: b # c\")' yes 1.10");
+    documents =
+        render("single-node", "IMAGE=python:3;EXEC=python -c 'print(\"a: b # c\")' yes 1.10");
     const struct json *words = at(find(documents, "Pod", NULL), "spec.containers.0.command");
     ASSERT_TEXT(json_as_text(json_at(words, 2), ""), "print(\"a: b # c\")");
     ASSERT_TEXT(json_as_text(json_at(words, 3), ""), "yes");
@@ -281,8 +279,7 @@ TEST(kinds, an_mpijob_has_what_the_operator_reads)
     ASSERT_INT(json_get_integer(spec, "slotsPerWorker", 0), ==, 2);
     ASSERT_TEXT(text_at(spec, "runPolicy.cleanPodPolicy"), "Running");
     ASSERT_INT(json_as_integer(at(spec, "mpiReplicaSpecs.Worker.replicas"), 0), ==, 3);
-    const struct json *launcher =
-        at(spec, "mpiReplicaSpecs.Launcher.template.spec.containers.0");
+    const struct json *launcher = at(spec, "mpiReplicaSpecs.Launcher.template.spec.containers.0");
     ASSERT_TEXT(text_at(launcher, "command.0"), "mpirun");
     ASSERT_TEXT(text_at(launcher, "command.2"), "6");
     ASSERT_TEXT(text_at(launcher, "env.0.name"), "OMPI_MCA_plm_rsh_agent");
@@ -298,9 +295,10 @@ TEST(kinds, tf_config_names_every_worker)
         render("multi-worker", "deploy=True;create_volume_inspector=False;worker_replicas=3");
     const struct json *job = find(documents, "Job", "tf-learning-worker-2");
     const struct json *variable = at(job, "spec.template.spec.containers.0.env.0");
-    ASSERT_TEXT(text_at(variable, "value"),
-                "{\"cluster\":{\"worker\":[\"tf-learning-worker-0:5000\",\"tf-learning-worker-1:5000"
-                "\",\"tf-learning-worker-2:5000\"]},\"task\":{\"type\":\"worker\",\"index\":2}}");
+    ASSERT_TEXT(
+        text_at(variable, "value"),
+        "{\"cluster\":{\"worker\":[\"tf-learning-worker-0:5000\",\"tf-learning-worker-1:5000"
+        "\",\"tf-learning-worker-2:5000\"]},\"task\":{\"type\":\"worker\",\"index\":2}}");
     ASSERT_TEXT(text_at(job, "spec.template.metadata.labels.task"), "2");
     ASSERT_TEXT(text_at(find(documents, "Service", "tf-learning-worker-2"), "spec.selector.task"),
                 "2");
@@ -325,7 +323,8 @@ TEST(kinds, a_workflow_gives_its_steps_what_they_need)
     for (int i = 0; i < json_count(list); i++) {
         ASSERT_TRUE(json_type_of(json_get(json_at(list, i), "value")) == JSON_IS_TEXT);
         for (int j = 0; j < i; j++)
-            ASSERT_TRUE(strcmp(text_at(json_at(list, i), "name"), text_at(json_at(list, j), "name")));
+            ASSERT_TRUE(
+                strcmp(text_at(json_at(list, i), "name"), text_at(json_at(list, j), "name")));
         if (strcmp(text_at(json_at(list, i), "name"), "REPLICAS") == 0)
             replicas = strcmp(text_at(json_at(list, i), "value"), "5") == 0;
     }
@@ -341,13 +340,15 @@ TEST(kinds, openmpi_has_the_components_names_and_hostfile)
     find(documents, "Pod", "openmpi-worker-1");
     const struct json *master = find(documents, "Pod", "openmpi-master");
     ASSERT_TEXT(text_at(master, "spec.containers.0.command.2"), "8");
-    ASSERT_TEXT(text_at(master, "spec.containers.0.command.4"), "/kubeflow/openmpi/assets/hostfile");
+    ASSERT_TEXT(text_at(master, "spec.containers.0.command.4"),
+                "/kubeflow/openmpi/assets/hostfile");
     const struct json *volume = json_get(find(documents, "PersistentVolume", "nfs-data"), "spec");
     ASSERT_TEXT(text_at(volume, "capacity.storage"), "85Gi");
     ASSERT_TEXT(text_at(volume, "accessModes.0"), "ReadWriteMany");
     ASSERT_TEXT(text_at(volume, "persistentVolumeReclaimPolicy"), "Retain");
-    ASSERT_TEXT(text_at(find(documents, "PersistentVolumeClaim", "nfs-external"), "metadata.namespace"),
-                "kubeflow-dist-train");
+    ASSERT_TEXT(
+        text_at(find(documents, "PersistentVolumeClaim", "nfs-external"), "metadata.namespace"),
+        "kubeflow-dist-train");
     json_release(documents);
 }
 
@@ -356,9 +357,11 @@ TEST(kinds, gpus_are_only_for_images_that_are_not_ours)
     struct json *ours = render("openmpi", "NFS_SERVER=a");
     struct json *others = render("openmpi", "NFS_SERVER=a;IMAGE=rgaut/horovod;EXEC=mpiexec x");
     static const char path[] = "spec.containers.0.resources.limits";
-    ASSERT_TRUE(json_get(at(find(ours, "Pod", "openmpi-worker-0"), path), "nvidia.com/gpu") == NULL);
-    ASSERT_TEXT(json_get_text(at(find(others, "Pod", "openmpi-worker-0"), path), "nvidia.com/gpu", ""),
-                "4");
+    ASSERT_TRUE(json_get(at(find(ours, "Pod", "openmpi-worker-0"), path), "nvidia.com/gpu") ==
+                NULL);
+    ASSERT_TEXT(
+        json_get_text(at(find(others, "Pod", "openmpi-worker-0"), path), "nvidia.com/gpu", ""),
+        "4");
     json_release(ours);
     json_release(others);
 }
@@ -366,9 +369,9 @@ TEST(kinds, gpus_are_only_for_images_that_are_not_ours)
 TEST(kinds, file_systems_of_aws_have_their_drivers_parameters)
 {
     struct json *documents = render("eks-storage", "FILE_SYSTEM_ID=fs-1;REGION=eu-west-1");
-    ASSERT_TEXT(text_at(find(documents, "PersistentVolume", "fsx-pv"),
-                        "spec.csi.volumeAttributes.dnsname"),
-                "fs-1.fsx.eu-west-1.amazonaws.com");
+    ASSERT_TEXT(
+        text_at(find(documents, "PersistentVolume", "fsx-pv"), "spec.csi.volumeAttributes.dnsname"),
+        "fs-1.fsx.eu-west-1.amazonaws.com");
     check_objects(documents);
     json_release(documents);
     documents = render("eks-storage", "PROVISIONING=dynamic;SUBNET_ID=subnet-1;"
