@@ -239,13 +239,41 @@ static int check_program(const struct deployment *deployment, struct error *err)
     return 0;
 }
 
+/* Values that would change nothing were meant to. */
+static int check_unused(const struct deployment *deployment, struct error *err)
+{
+    bool agents = deployment_uses_agents(deployment), launches = takes(deployment, P_LAUNCH);
+    const struct {
+        enum parameter parameter;
+        bool unused;
+        const char *because;
+    } rows[] = {
+        {P_QUEUE, deployment_is(deployment, P_SCHEDULER, "none"), "SCHEDULER is none"},
+        {P_SECRET_FILE, deployment_is(deployment, P_SECRET, "none"), "SECRET is none"},
+        {P_SSH_DIR, agents, "workers are reached by agents (LAUNCH=ssh?)"},
+        {P_AGENT_PORT, launches && !agents, "workers are reached by ssh"},
+        {P_SECRET, launches && !agents && deployment->kind->needs_mpi_operator,
+         "with ssh the operator's own keys are used"},
+        {P_NFS_PATH, deployment_is(deployment, P_STORAGE, "pvc"), "STORAGE is pvc"},
+        {P_PVC_PATH, deployment_is(deployment, P_STORAGE, "nfs"), "STORAGE is nfs"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!deployment->package && rows[i].unused && takes(deployment, rows[i].parameter) &&
+            deployment_gave(deployment, rows[i].parameter))
+            return error_set(err, ERROR_USAGE, "%s=%s: is not used: %s",
+                             kind_spelling(deployment->kind, rows[i].parameter),
+                             deployment_text(deployment, rows[i].parameter), rows[i].because);
+    return 0;
+}
+
 int deployment_finish(struct deployment *deployment, struct arena *memory, struct error *err)
 {
     derive(deployment);
     if (takes(deployment, P_MODEL) && recipes_apply(deployment, memory, err) < 0)
         return -1;
     if (check_each(deployment, memory, err) < 0 || check_name(deployment, err) < 0 ||
-        check_storage(deployment, err) < 0 || check_program(deployment, err) < 0)
+        check_storage(deployment, err) < 0 || check_program(deployment, err) < 0 ||
+        check_unused(deployment, err) < 0)
         return -1;
     return deployment->kind->check ? deployment->kind->check(deployment, err) : 0;
 }

@@ -219,6 +219,8 @@ static int write_case(const struct kind *kind, const struct use_case *use_case,
         deployment_set(&deployment, use_case->storage, FROM_FLAG, memory, err) < 0 ||
         deployment_finish(&deployment, memory, err) < 0)
         return -1;
+    if (!writing->file)
+        return 0;
     writing->deployment = &deployment;
     snprintf(writing->directory, sizeof writing->directory, "quickstart/mlops/%s/%s", kind->package,
              use_case->name);
@@ -245,11 +247,10 @@ static int check_assignments(const char *const *assignments, struct error *err)
     return 0;
 }
 
-int package_write(const char *const *assignments, package_file *file, void *context,
-                  struct arena *memory, struct error *err)
+/* `file` NULL: only checks. */
+static int write_all(const char *const *assignments, package_file *file, void *context,
+                     struct arena *memory, struct error *err)
 {
-    if (check_assignments(assignments, err) < 0)
-        return -1;
     for (const struct kind *const *kind = kind_list(); *kind; kind++)
         for (size_t i = 0; (*kind)->package && i < sizeof cases / sizeof *cases; i++) {
             struct writing writing = {.file = file, .context = context};
@@ -257,4 +258,13 @@ int package_write(const char *const *assignments, package_file *file, void *cont
                 return error_wrap(err, "%s/%s", (*kind)->package, cases[i].name);
         }
     return 0;
+}
+
+int package_write(const char *const *assignments, package_file *file, void *context,
+                  struct arena *memory, struct error *err)
+{
+    if (check_assignments(assignments, err) < 0 ||
+        write_all(assignments, NULL, NULL, memory, err) < 0)
+        return -1;
+    return write_all(assignments, file, context, memory, err);
 }

@@ -11,7 +11,7 @@ struct recipe {
 };
 
 static const struct recipe recipes[] = {
-    {"resnet50", "resnet50v1-5-fp32-training", "imagenet", "16", "50", "1", "128", "5"},
+    {"resnet50", "resnet50v1-5-fp32-training", "imagenet", "16", "50", "0", "128", "5"},
     {"wide_deep", "wide-deep-large-ds-fp32-training", "criteo", "512", "0", "10", "512", "0"},
     {"vgg16", "vgg16-fp32-training", "imagenet", "64", "100", "0", "64", "100"},
     {"mnist_keras", "mnist-keras-training", "mnist", "0", "0", "0", "0", "0"},
@@ -67,10 +67,10 @@ int recipes_apply(struct deployment *deployment, struct arena *memory, struct er
     if (!recipe)
         return 0;
     fill(deployment, P_BATCH_SIZE, many ? recipe->batch_of_many : recipe->batch);
-    /* Who says for how many epochs means it. */
+    /* One of them says how long; who gives one means it. */
     if (!deployment_gave(deployment, P_EPOCHS))
         fill(deployment, P_STEPS, many ? recipe->steps_of_many : recipe->steps);
-    if (!deployment_gave(deployment, P_STEPS))
+    if (deployment_is(deployment, P_STEPS, "0"))
         fill(deployment, P_EPOCHS, recipe->epochs);
     return 0;
 }

@@ -164,6 +164,14 @@ static struct node *workflow_spec(struct manifest *out, const struct deployment 
     struct node *spec = node_map(object, "spec");
     node_text(spec, "entrypoint", "train-and-serve");
     node_pattern(spec, "serviceAccountName", "${SELF}");
+    if (deployment_is(deployment, P_SCHEDULER, "volcano")) {
+        node_text(spec, "schedulerName", "volcano");
+        node_pattern(node_map(node_map(spec, "podMetadata"), "annotations"),
+                     "scheduling.volcano.sh/queue-name", "${QUEUE}");
+    }
+    if (*deployment_text(deployment, P_IMAGE_PULL_SECRET))
+        node_text(node_map(node_list(spec, "imagePullSecrets"), NULL), "name",
+                  deployment_text(deployment, P_IMAGE_PULL_SECRET));
     pod_security(spec, deployment);
     /* Argo's templates have no field for it. */
     node_pattern(
