@@ -23,11 +23,30 @@ static bool has_name(const struct json *list, const char *name)
     return false;
 }
 
+/* Names that our own volumes have. */
+static bool is_reserved(const char *name)
+{
+    static const char *const names[] = {"tmp", "shm", "secret", "assets", "ssh-auth"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static int check_names(const struct json *volumes, struct error *err)
+{
+    for (int i = 0; volumes && i < json_count(volumes); i++)
+        if (is_reserved(json_get_text(json_at(volumes, i), "name", "")))
+            return error_set(err, ERROR_USAGE, "volumes: %s is a name of ours; take another",
+                             json_get_text(json_at(volumes, i), "name", ""));
+    return 0;
+}
+
 static int check_mounts(const struct deployment *deployment, struct error *err)
 {
     struct json *volumes = list_of(deployment, P_VOLUMES);
     struct json *mounts = list_of(deployment, P_VOLUME_MOUNTS);
-    int status = 0;
+    int status = check_names(volumes, err);
     for (int i = 0; mounts && volumes && status == 0 && i < json_count(mounts); i++) {
         const char *name = json_get_text(json_at(mounts, i), "name", "");
         const char *path = json_get_text(json_at(mounts, i), "mountPath", "");

@@ -266,26 +266,31 @@ struct node *manifest_document(struct manifest *manifest, const char *api_versio
     return node;
 }
 
-struct node *manifest_cluster_object(struct manifest *manifest, const char *api_version,
-                                     const char *kind, const char *name)
+static struct node *add_object(struct manifest *manifest, const char *api_version, const char *kind,
+                               const char *name, const char *name_space)
 {
     struct node *object = manifest_document(manifest, api_version, kind);
     struct node *metadata = node_map(object, "metadata");
     node_pattern(metadata, "name", name);
+    if (*name_space)
+        node_text(metadata, "namespace", name_space);
     struct node *labels = node_map(metadata, "labels");
     node_text(labels, "app.kubernetes.io/name", "lockstep");
     node_pattern(labels, "app.kubernetes.io/instance", "${SELF}");
     return object;
 }
 
+struct node *manifest_cluster_object(struct manifest *manifest, const char *api_version,
+                                     const char *kind, const char *name)
+{
+    return add_object(manifest, api_version, kind, name, "");
+}
+
 struct node *manifest_object(struct manifest *manifest, const char *api_version, const char *kind,
                              const char *name)
 {
-    struct node *object = manifest_cluster_object(manifest, api_version, kind, name);
-    if (*deployment_text(manifest->deployment, P_NAMESPACE))
-        node_text(node_child(object, "metadata"), "namespace",
-                  deployment_text(manifest->deployment, P_NAMESPACE));
-    return object;
+    return add_object(manifest, api_version, kind, name,
+                      deployment_text(manifest->deployment, P_NAMESPACE));
 }
 
 void manifest_comment(struct manifest *manifest, const char *line)

@@ -44,6 +44,11 @@ static int check(const struct deployment *deployment, struct error *err)
                          "script=%s: our image has no Python; it knows keras_mnist.py and "
                          "custom_training_mnist.py as networks. Give image, or EXEC",
                          script);
+    if (!deployment_runs_lockstep(deployment) &&
+        (deployment_gave(deployment, P_DATA) || deployment_gave(deployment, P_SECRET)))
+        return error_set(err, ERROR_USAGE, "%s is for our program; %s is told by TF_CONFIG alone",
+                         deployment_gave(deployment, P_DATA) ? "DATA" : "SECRET",
+                         deployment_text(deployment, P_IMAGE));
     return training_check_exec(deployment, err);
 }
 

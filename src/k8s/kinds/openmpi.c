@@ -65,6 +65,8 @@ static void render(const struct deployment *deployment, struct manifest *out)
     component_words(master.command, deployment);
     component_hostfile(&master, "${SELF}-assets");
     training_launcher(&master, deployment, key);
+    /* Or mpirun cuts the Service's name off the workers'. */
+    pod_env(&master, "OMPI_MCA_orte_keep_fqdn_hostnames", "1");
     for (int64_t i = 0; i < deployment_integer(deployment, P_WORKERS); i++) {
         char name[48];
         snprintf(name, sizeof name, "${SELF}-worker-%" PRId64, i);

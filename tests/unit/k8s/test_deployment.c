@@ -105,6 +105,13 @@ TEST(deployment, refuses_what_contradicts_itself)
             "create_volume_inspector=False", "script=mine.py");
     REFUSES("is not among volumes", "openmpi", "NFS_SERVER=a",
             "volumeMounts=[{\"name\":\"x\",\"mountPath\":\"/x\"}]");
+    REFUSES("is a name of ours", "openmpi", "NFS_SERVER=a",
+            "volumes=[{\"name\":\"tmp\",\"emptyDir\":{}}]", "volumeMounts=[]");
+    REFUSES("is for our program", "multi-worker", "deploy=True", "create_volume_inspector=False",
+            "image=tf:2", "DATA=digits");
+    REFUSES("is not used: SCHEDULER is none", "single-node", "QUEUE=team");
+    REFUSES("is not used: STORAGE is pvc", "single-node", "NFS_PATH=/x");
+    REFUSES("is not used: workers are reached by agents", "multi-node", "SSH_DIR=/x");
     REFUSES("EXEC replaces ours", "single-node", "EXEC=a", "ARGS=b");
     REFUSES("FILE_SYSTEM_ID is missing", "eks-storage", NULL);
     REFUSES("S3_IMPORT_PATH is for", "eks-storage", "FILE_SYSTEM_ID=fs-1", "S3_IMPORT_PATH=s3://x");
