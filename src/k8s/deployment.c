@@ -163,10 +163,8 @@ static void derive(struct deployment *deployment)
     if (takes(deployment, P_STORAGE) && !deployment_gave(deployment, P_STORAGE) &&
         deployment_gave(deployment, P_NFS_SERVER) && !deployment_gave(deployment, P_PVC_NAME))
         values[P_STORAGE] = "nfs";
-    if (takes(deployment, P_SERVING_IMAGE) && !*values[P_SERVING_IMAGE])
-        values[P_SERVING_IMAGE] = deployment_is(deployment, P_SERVER, "tensorflow")
-                                      ? "tensorflow/serving:2.19.1"
-                                      : values[P_IMAGE];
+    if (deployment_is(deployment, P_SERVER, "tensorflow") && !*values[P_SERVING_IMAGE])
+        values[P_SERVING_IMAGE] = "tensorflow/serving:2.19.1";
 }
 
 static int check_each(const struct deployment *deployment, struct arena *memory, struct error *err)

@@ -78,14 +78,16 @@ void serving_deployment(struct manifest *manifest, const struct deployment *depl
     struct node *rolling = node_map(strategy, "rollingUpdate");
     node_integer(rolling, "maxUnavailable", 0);
     node_integer(rolling, "maxSurge", 1);
-    struct pod pod = pod_begin(
-        node_map(spec, "template"), deployment,
-        &(struct pod_settings){.container = "server",
-                               .image = "${SERVING_IMAGE}",
-                               .role = "serving",
-                               .cpu = P_CPU,
-                               .memory = P_MEMORY,
-                               .foreign = deployment_is(deployment, P_SERVER, "tensorflow")});
+    struct pod pod =
+        pod_begin(node_map(spec, "template"), deployment,
+                  &(struct pod_settings){
+                      .container = "server",
+                      .image = *deployment_text(deployment, P_SERVING_IMAGE) ? "${SERVING_IMAGE}"
+                                                                             : "${IMAGE}",
+                      .role = "serving",
+                      .cpu = P_CPU,
+                      .memory = P_MEMORY,
+                      .foreign = deployment_is(deployment, P_SERVER, "tensorflow")});
     server_words(pod.command, deployment, serving);
     named_port(&pod, "grpc", SERVING_GRPC_PORT);
     named_port(&pod, "rest", SERVING_REST_PORT);

@@ -9,12 +9,12 @@ checks=0
 
 # same WHAT FILE WORDS...: the file's objects are those of `lockstep k8s render WORDS`.
 same() {
-    what=$1 file=$2
+    label=$1 file=$2
     shift 2
     checks=$((checks + 1))
-    "$LOCKSTEP" k8s render "$@" >"$work/rendered" 2>"$work/err" || { fail "$what: $(cat "$work/err")"; return; }
+    "$LOCKSTEP" k8s render "$@" >"$work/rendered" 2>"$work/err" || { fail "$label: $(cat "$work/err")"; return; }
     /usr/bin/python3 tests/interop/same_objects.py "$file" "$work/rendered" >"$work/differences" ||
-        fail "$what: $(head -c 600 "$work/differences")"
+        fail "$label: $(head -c 600 "$work/differences")"
 }
 
 # build WHERE WHAT WORDS...: both build it, to the same as render.
