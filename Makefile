@@ -4,6 +4,7 @@
 # make interop    with real others    make long                      what takes hours
 # make fuzz       short fuzzing       make crash                     kills and torn files
 # make format     clang-format        make fresh                     ./run and ./test on a bare Debian 12
+# make image      the OCI image       make check-image               the same bytes, and does it run?
 NAME     := lockstep
 VERSION  := 0.1.0
 CC       ?= cc
@@ -196,6 +197,14 @@ install: $(BUILD)/$(NAME) $(BUILD)/liblockstep.so $(BUILD)/lockstep.pc
 	install -m 644 $(BUILD)/lockstep.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/
 	tools/install-pages $(BUILD)/$(NAME) $(DESTDIR)$(PREFIX)/share
 .PHONY: install
+
+# ---- image: what a cluster runs, as an OCI archive with its bill of materials; no Docker needed ----
+image: $(BUILD)/$(NAME)
+	@tools/image $(BUILD)/$(NAME) $(VERSION) $(BUILD)/image
+	@cat $(BUILD)/image/sizes.txt
+check-image: $(BUILD)/$(NAME)
+	@tests/image/run
+.PHONY: image check-image
 
 # ---- tidy ----
 C_FILES := $(wildcard src/*/*.[ch] src/*/*/*.[ch] include/lockstep/*.h tests/*/*.[ch] \
