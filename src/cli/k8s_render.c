@@ -53,10 +53,13 @@ static int run_package(struct options *parsed, void *given, struct error *err)
 {
     (void)parsed;
     const struct package_settings *wanted = given;
+    const char *assignments[OPTION_LIST_MAX + 1] = {NULL};
     struct arena *memory = arena_create();
     if (!memory)
         return error_set(err, ERROR_MEMORY, "no memory for the package");
-    int status = package_write(wanted->parameters.items, write_file,
+    for (int i = 0; i < wanted->parameters.count; i++)
+        assignments[i] = wanted->parameters.items[i];
+    int status = package_write(assignments, write_file,
                                (void *)(uintptr_t)wanted->directory, memory, err);
     arena_destroy(memory);
     if (status == 0)

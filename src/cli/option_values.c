@@ -172,6 +172,16 @@ static int read_choice(const struct option *option, const char *where, const cha
     return 0;
 }
 
+static int add_to_list(const char *where, const char *text, struct option_list *list,
+                       struct error *err)
+{
+    if (list->count == OPTION_LIST_MAX)
+        return error_set(err, ERROR_USAGE, "%s: is given more than %d times", where,
+                         OPTION_LIST_MAX);
+    list->items[list->count++] = text;
+    return 0;
+}
+
 /* `accepts` lists the values that ask for what this program does anyway. */
 static int read_refused(const struct option *option, const char *where, const char *text,
                         struct error *err)
@@ -182,15 +192,6 @@ static int read_refused(const struct option *option, const char *where, const ch
             return 0;
     return option->value ? refuse(err, where, text, option->help)
                          : error_set(err, ERROR_USAGE, "%s: %s", where, option->help);
-}
-
-static int append(const char *where, const char *text, struct option_list *list, struct error *err)
-{
-    if (list->count == OPTION_LIST_MAX)
-        return error_set(err, ERROR_USAGE, "%s: is given more than %d times", where,
-                         OPTION_LIST_MAX);
-    list->items[list->count++] = text;
-    return 0;
 }
 
 int option_set(const struct option *option, const char *where, const char *text, void *settings,
@@ -219,7 +220,7 @@ int option_set(const struct option *option, const char *where, const char *text,
     case OPTION_IS_ARGUMENT:
         return read_choice(option, where, text, field, err);
     case OPTION_IS_LIST:
-        return append(where, text, field, err);
+        return add_to_list(where, text, field, err);
     case OPTION_IS_REFUSED:
         return read_refused(option, where, text, err);
     case OPTION_IS_SECTION:
@@ -227,12 +228,6 @@ int option_set(const struct option *option, const char *where, const char *text,
         break;
     }
     return error_set(err, ERROR_USAGE, "%s: is not an option", where);
-}
-
-static void list_text(const struct option_list *list, struct strbuf *out)
-{
-    for (int i = 0; i < list->count; i++)
-        strbuf_addf(out, "%s%s", i ? "," : "", list->items[i]);
 }
 
 void option_text(const struct option *option, const void *settings, struct strbuf *out)
@@ -260,9 +255,12 @@ void option_text(const struct option *option, const void *settings, struct strbu
     case OPTION_IS_ARGUMENT:
         strbuf_add(out, *(const char *const *)field ? *(const char *const *)field : "");
         break;
-    case OPTION_IS_LIST:
-        list_text(field, out);
+    case OPTION_IS_LIST: {
+        const struct option_list *list = field;
+        for (int i = 0; i < list->count; i++)
+            strbuf_addf(out, "%s%s", i ? " " : "", list->items[i]);
         break;
+    }
     case OPTION_IS_REFUSED:
     case OPTION_IS_SECTION:
     case OPTION_IS_END:

@@ -18,7 +18,7 @@
  *
  * On the command line - and _ in a name are the same, "--name value" and "--name=value" too; a
  * flag also takes "--no-name" and "--name=false"; behind "--" stand arguments and "name=value". What
- * is given last wins. A flag beats the environment, which beats a recipe, which beats the table's
+ * is given last wins, but a list gets longer. A flag beats the environment, which beats a recipe, which beats the table's
  * initial value. */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
@@ -33,6 +33,12 @@ struct nearest;
 
 enum { OPTIONS_MAX = 160 }; /* rows in one table */
 
+enum { OPTION_LIST_MAX = 64 };
+struct option_list {
+    const char *items[OPTION_LIST_MAX]; /* as OPTION_IS_TEXT's */
+    int count;
+};
+
 enum option_type {
     OPTION_IS_END,
     OPTION_IS_SECTION,  /* a heading of the help page */
@@ -41,19 +47,12 @@ enum option_type {
     OPTION_IS_LONG,     /* int64_t */
     OPTION_IS_NUMBER,   /* double */
     OPTION_IS_TEXT,     /* const char *, pointing into the arguments or the environment */
+    OPTION_IS_LIST,     /* struct option_list: may be given several times, all of them count */
     OPTION_IS_CHOICE,   /* const char *, as `choices` or `choice_at` spell it */
     OPTION_IS_BYTES,    /* size_t; "4M" is 4 times 1024 squared */
     OPTION_IS_SECONDS,  /* double; "90", "500ms", "15m", "2h", "1d" */
     OPTION_IS_ARGUMENT, /* const char *: a word without a name, in the table's order */
-    OPTION_IS_LIST,     /* struct option_list: may be given more than once */
     OPTION_IS_REFUSED,  /* known from other programs, not done here; `help` says why */
-};
-
-/* What an option that may be repeated was given, in this order; the texts are borrowed. */
-enum { OPTION_LIST_MAX = 128 };
-struct option_list {
-    const char *items[OPTION_LIST_MAX + 1]; /* NULL-terminated */
-    int count;
 };
 
 struct option {
@@ -96,6 +95,8 @@ struct option {
     OPTION_ROW(OPTION_IS_NUMBER, settings, field, double, __VA_ARGS__)
 #define OPTION_TEXT(settings, field, ...)                                                          \
     OPTION_ROW(OPTION_IS_TEXT, settings, field, const char *, __VA_ARGS__)
+#define OPTION_LIST(settings, field, ...)                                                          \
+    OPTION_ROW(OPTION_IS_LIST, settings, field, struct option_list, __VA_ARGS__)
 #define OPTION_CHOICE(settings, field, ...)                                                        \
     OPTION_ROW(OPTION_IS_CHOICE, settings, field, const char *, __VA_ARGS__)
 #define OPTION_BYTES(settings, field, ...)                                                         \
@@ -104,8 +105,6 @@ struct option {
     OPTION_ROW(OPTION_IS_SECONDS, settings, field, double, __VA_ARGS__)
 #define OPTION_ARGUMENT(settings, field, ...)                                                      \
     OPTION_ROW(OPTION_IS_ARGUMENT, settings, field, const char *, __VA_ARGS__)
-#define OPTION_LIST(settings, field, ...)                                                          \
-    OPTION_ROW(OPTION_IS_LIST, settings, field, struct option_list, __VA_ARGS__)
 #define OPTION_REFUSED(spelling, ...)                                                              \
     {                                                                                              \
         .type = OPTION_IS_REFUSED, .name = spelling, __VA_ARGS__                                   \

@@ -72,7 +72,7 @@ enum parameter_type {
     PARAMETER(LAUNCH, CHOICE, "", "agent|ssh: how workers are reached; unless told, by PROGRAM")   \
     PARAMETER(SSH_DIR, PATH, "/home/mpiuser/.ssh", "ssh: where the image looks for its keys")      \
     PARAMETER(WORKER_EXEC, WORDS, "", "ssh: what a worker runs")                                   \
-    PARAMETER(AGENT_PORT, PORT, "5000", "port of the agents")                                      \
+    PARAMETER(AGENT_PORT, PORT, "7077", "port of the agents")                                      \
     PARAMETER(SECRET, SUBDOMAIN, "none",                                                           \
               "secret that members share; none: the operator's, or nobody's")                      \
     PARAMETER(SECRET_FILE, TEXT, "id_rsa", "its file")                                             \

@@ -155,8 +155,9 @@ void training_launcher(struct pod *pod, const struct deployment *deployment, con
     if (!deployment_uses_agents(deployment))
         return;
     strbuf_init(&line);
-    strbuf_add(&line, "lockstep agent --exec --port ${AGENT_PORT}");
+    strbuf_add(&line, "lockstep agent --port ${AGENT_PORT}");
     add_key(&line, key);
+    strbuf_add(&line, " --exec"); /* last: what follows are ssh's words */
     /* As a variable, so that it also holds for a mpirun in EXEC. */
     pod_env(pod, "OMPI_MCA_plm_rsh_agent", line.text);
     strbuf_release(&line);

@@ -204,7 +204,7 @@ static const struct kind_use uses[] = {
     {.parameter = P_NAME, .spelling = "name"},
     {.parameter = P_SCRIPT, .spelling = "script"},
     {.parameter = P_WORKERS, .spelling = "worker_replicas"},
-    {.parameter = P_AGENT_PORT, .spelling = "port"},
+    {.parameter = P_AGENT_PORT, .spelling = "port", .initial = "5000"},
     {.parameter = P_MODEL_CHECKPOINT_DIR, .spelling = "model_checkpoint_dir"},
     {.parameter = P_CHECKPOINT_PVC_NAME, .spelling = "checkpoint_pvc_name"},
     {.parameter = P_IMAGE, .spelling = "image"},

@@ -404,7 +404,8 @@ TEST(kinds, an_mpijob_has_what_the_operator_reads)
     ASSERT_TEXT(text_at(launcher, "command.0"), "mpirun");
     ASSERT_TEXT(text_at(launcher, "command.2"), "6");
     ASSERT_TEXT(text_at(launcher, "env.0.name"), "OMPI_MCA_plm_rsh_agent");
-    ASSERT_CONTAINS(text_at(launcher, "env.0.value"), "lockstep agent --exec");
+    ASSERT_TEXT(text_at(launcher, "env.0.value"),
+                "lockstep agent --port 7077 --secret-file /etc/lockstep/ssh/id_rsa --exec");
     ASSERT_TEXT(text_at(at(spec, "mpiReplicaSpecs.Worker.template.spec.containers.0"), "command.1"),
                 "agent");
     json_release(documents);
