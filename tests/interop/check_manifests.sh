@@ -11,19 +11,13 @@ checks=0
 conform() {
     "$tools/kubeconform" -strict -schema-location "$schemas/{{ .ResourceKind }}{{ .KindSuffix }}.json" "$@" 2>&1
 }
-# valid WORDS...
+# valid WORDS...: renders it, into a file of its own; all are validated at the end, in one call.
+mkdir "$work/objects" "$work/inner"
 valid() {
     checks=$((checks + 1))
-    "$LOCKSTEP" k8s render "$@" >"$work/objects.yaml" 2>"$work/err" ||
-        { fail "render $*: $(cat "$work/err")"; return; }
-    conform "$work/objects.yaml" >"$work/out" || fail "$*: $(head -c 500 "$work/out")"
-    rm -f "$work"/inner-*.yaml
-    /usr/bin/python3 tests/interop/workflow_objects.py "$work/objects.yaml" "$work" || fail "$*: inner objects"
-    for inner in "$work"/inner-*.yaml; do
-        [ -e "$inner" ] || continue
-        checks=$((checks + 1))
-        conform "$inner" >"$work/out" || fail "$*: $(basename "$inner"): $(head -c 500 "$work/out")"
-    done
+    echo "$*" >"$work/inner/words-$checks"
+    "$LOCKSTEP" k8s render "$@" >"$work/objects/$checks.yaml" 2>"$work/err" ||
+        { fail "render $*: $(cat "$work/err")"; rm "$work/objects/$checks.yaml"; }
 }
 
 # A validator that lets anything pass would make everything below worthless.
@@ -73,5 +67,12 @@ valid eks-training -p SOURCE=s3 -p S3_PATH=s3://a/b -p S3_SECRET=aws -p SERVICE_
 valid serving
 valid serving -p SERVER=tensorflow -p SERVICE_TYPE=NodePort -p REPLICAS=1
 valid device-plugin
+/usr/bin/python3 tests/interop/workflow_objects.py "$work/objects" || fail "objects inside workflows"
+checks=$((checks + $(find "$work/objects" -name '*-inner-*.yaml' | wc -l)))
+conform "$work/objects" >"$work/out"
+while read -r file line; do
+    number=${file##*/} number=${number%%[-.]*}
+    fail "$(cat "$work/inner/words-$number"): $file $line"
+done <"$work/out"
 echo "$((checks - failures)) passed, $failures failed"
 finish
