@@ -176,8 +176,10 @@ int k8s_kubectl(const struct k8s_kubectl *call, int *status, struct error *err)
         return error_set(err, ERROR_USAGE, "kubectl would be given too many words");
     if (call->copy_to && open_copy(call->copy_to, &copy, err) < 0)
         return -1;
+    const char *program = getenv("KUBECTL");
     fflush(stdout);
-    int result = kubectl_run(&(struct kubectl_call){.words = words,
+    int result = kubectl_run(&(struct kubectl_call){.program = program && *program ? program : NULL,
+                                                    .words = words,
                                                     .input = call->input,
                                                     .output = copy.text || copy.file ? take : NULL,
                                                     .output_context = &copy,

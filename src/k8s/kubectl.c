@@ -60,10 +60,9 @@ static char **make_words(const struct kubectl_call *call)
     while (call->words[count])
         count++;
     char **words = memory_allocate(sizeof *words * (size_t)(count + 2));
-    const char *program = getenv("KUBECTL");
     if (!words)
         return NULL;
-    words[0] = (char *)(uintptr_t)(program && *program ? program : "kubectl");
+    words[0] = (char *)(uintptr_t)(call->program ? call->program : "kubectl");
     for (int i = 0; i < count; i++)
         words[i + 1] = (char *)(uintptr_t)call->words[i];
     return words;

@@ -10,7 +10,8 @@ struct error;
 typedef void kubectl_sink(void *context, const char *bytes, size_t count);
 
 struct kubectl_call {
-    const char *const *words; /* behind "kubectl", NULL-terminated */
+    const char *program;      /* NULL: kubectl, from the PATH */
+    const char *const *words; /* behind its name, NULL-terminated */
     const char *input;        /* for its standard input; NULL: nothing */
     kubectl_sink *output;     /* NULL: it prints where we do */
     void *output_context;
@@ -18,7 +19,7 @@ struct kubectl_call {
     void *errors_context;
 };
 
-/* Runs $KUBECTL or kubectl and waits for its end. *status is its exit status, or 128 and the signal
+/* Runs it and waits for its end. *status is its exit status, or 128 and the signal
  * that ended it. Fails when it cannot be started. */
 int kubectl_run(const struct kubectl_call *call, int *status, struct error *err);
 
