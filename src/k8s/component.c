@@ -26,7 +26,8 @@ static bool has_name(const struct json *list, const char *name)
 /* Names that our own volumes have. */
 static bool is_reserved(const char *name)
 {
-    static const char *const names[] = {"tmp", "shm", "secret", "assets", "ssh-auth"};
+    static const char *const names[] = {"tmp",    "shm",      "secret",
+                                        "assets", "ssh-auth", "mpi-job-config"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0)
             return true;

@@ -289,8 +289,11 @@ struct node *manifest_cluster_object(struct manifest *manifest, const char *api_
 struct node *manifest_object(struct manifest *manifest, const char *api_version, const char *kind,
                              const char *name)
 {
+    /* A default is for our own kubectl calls: in the object it would contradict a user's -n. */
     return add_object(manifest, api_version, kind, name,
-                      deployment_text(manifest->deployment, P_NAMESPACE));
+                      deployment_gave(manifest->deployment, P_NAMESPACE)
+                          ? deployment_text(manifest->deployment, P_NAMESPACE)
+                          : "");
 }
 
 void manifest_comment(struct manifest *manifest, const char *line)

@@ -53,7 +53,7 @@ static void rights(struct manifest *out, const struct deployment *deployment)
     struct node *subject = node_map(node_list(binding, "subjects"), NULL);
     node_text(subject, "kind", "ServiceAccount");
     node_pattern(subject, "name", "${SELF}");
-    if (*deployment_text(deployment, P_NAMESPACE))
+    if (deployment_gave(deployment, P_NAMESPACE))
         node_pattern(subject, "namespace", "${NAMESPACE}");
 }
 

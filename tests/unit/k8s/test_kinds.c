@@ -456,7 +456,8 @@ TEST(kinds, a_workflow_gives_its_steps_what_they_need)
 
 TEST(kinds, openmpi_has_the_components_names_and_hostfile)
 {
-    struct json *documents = render("openmpi", "NFS_SERVER=10.0.0.1;WORKERS=2;GPU=4");
+    struct json *documents =
+        render("openmpi", "NFS_SERVER=10.0.0.1;WORKERS=2;GPU=4;NAMESPACE=team");
     ASSERT_TEXT(text_at(find(documents, "ConfigMap", "openmpi-assets"), "data.hostfile"),
                 "openmpi-worker-0.openmpi slots=4\nopenmpi-worker-1.openmpi slots=4\n");
     find(documents, "Pod", "openmpi-worker-1");
@@ -470,7 +471,7 @@ TEST(kinds, openmpi_has_the_components_names_and_hostfile)
     ASSERT_TEXT(text_at(volume, "persistentVolumeReclaimPolicy"), "Retain");
     ASSERT_TEXT(
         text_at(find(documents, "PersistentVolumeClaim", "nfs-external"), "metadata.namespace"),
-        "kubeflow-dist-train");
+        "team");
     json_release(documents);
 }
 
