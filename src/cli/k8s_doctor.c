@@ -372,6 +372,22 @@ static void check_image(struct doctor *doctor)
     json_release(list);
 }
 
+/* Scaling by load needs someone who measures it. */
+static void check_metrics(struct doctor *doctor)
+{
+    struct json *service =
+        ask(doctor, (const char *const[]){"apiservices", "v1beta1.metrics.k8s.io", NULL});
+    if (service)
+        FIND(doctor, FINE, NULL, "metrics server: replicas can follow the load");
+    else
+        FIND(doctor, NOTE,
+             "kubectl apply -f "
+             "https://github.com/kubernetes-sigs/metrics-server/releases/latest/download/"
+             "components.yaml",
+             "no metrics server: the number of replicas stays at REPLICAS");
+    json_release(service);
+}
+
 /* The API server's own word: schemas, rights, admission. Pod Security only warns about pods that a
  * controller makes. */
 static void check_admission(struct doctor *doctor)
@@ -426,6 +442,8 @@ static int examine(struct doctor *doctor)
     check_claims(doctor);
     if (kind_spelling(kind, P_IMAGE))
         check_image(doctor);
+    if (kind_spelling(kind, P_MAX_REPLICAS))
+        check_metrics(doctor);
     check_admission(doctor);
     return 0;
 }

@@ -207,6 +207,12 @@ run 1 k8s doctor multi-node -n team
 mentions out "can be mounted by one node only"
 run 1 k8s doctor pipeline -n team
 mentions out "Argo's own containers have no securityContext"
+echo '{"spec": {"accessModes": ["ReadWriteMany"]}}' | answer persistentvolumeclaims_models
+run 0 k8s doctor serving -n team -p PVC_NAME=models -p REPLICAS=2
+mentions out "no metrics server"
+echo '{}' | answer apiservices
+run 0 k8s doctor serving -n team -p PVC_NAME=models -p REPLICAS=2
+mentions out "replicas can follow the load"
 echo 0 | answer apply_--dry-run.status
 echo 'Warning: would violate PodSecurity "restricted:latest": runAsNonRoot != true' | answer apply_--dry-run.errors
 run 1 k8s doctor single-node -n team -p USER_ID=0
