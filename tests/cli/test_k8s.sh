@@ -81,6 +81,7 @@ WORKERS=9 run 0 k8s render "$work/job.yaml"
 mentions out "replicas: 3"
 WORKERS=9 run 0 k8s render multi-node
 mentions out "replicas: 9"
+unset WORKERS
 run 1 k8s render "$work/nothing.yaml"
 mentions err "nothing.yaml"
 echo "kind: multi-node

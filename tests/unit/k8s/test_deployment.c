@@ -152,6 +152,18 @@ TEST(deployment, root_is_rendered_with_a_warning)
     ASSERT_TRUE(deployment_warning(&deployment, 0) == NULL);
 }
 
+TEST(deployment, volumes_that_a_restricted_namespace_refuses_get_a_warning)
+{
+    struct deployment deployment;
+    struct error err;
+    ASSERT_OK(MAKE(&deployment, "openmpi", "CREATE_VOLUME=False",
+                   "volumes=[{\"name\":\"a\",\"hostPath\":{\"path\":\"/x\"}}]", "volumeMounts=[]"),
+              err);
+    ASSERT_CONTAINS(deployment_warning(&deployment, 0), "hostPath and nfs are refused");
+    ASSERT_OK(MAKE(&deployment, "openmpi", "CREATE_VOLUME=False"), err);
+    ASSERT_TRUE(deployment_warning(&deployment, 0) == NULL);
+}
+
 static char *variables(const char *name)
 {
     static char workers[] = "7", claim[] = "from-environment";
