@@ -4,6 +4,7 @@
 # make interop    with real others    make long                      what takes hours
 # make fuzz       short fuzzing       make crash                     kills and torn files
 # make format     clang-format        make fresh                     ./run and ./test on a bare Debian 12
+# make image      the OCI image       make check-image               the same bytes, and does it run?
 NAME     := lockstep
 VERSION  := 0.1.0
 CC       ?= cc
@@ -20,7 +21,7 @@ CFLAGS   += $(if $(DEV),-Werror) \
             $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 LDFLAGS  += -fopenmp -Wl,--as-needed $(if $(SAN),-fsanitize=$(SAN))
 MPI_CFLAGS := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags ompi-c))
-LDLIBS   += $(shell pkg-config --libs ompi-c) -ldnnl -ljansson -ljpeg -lpng16 -levent_extra -levent_core -levent_pthreads -lz -lm -ldl -lpthread
+LDLIBS   += $(shell pkg-config --libs ompi-c) -ldnnl -ljansson -lyaml -ljpeg -lpng16 -levent_extra -levent_core -levent_pthreads -lz -lm -ldl -lpthread
 
 $(BUILD)/src/comm/%.o: CPPFLAGS += $(MPI_CFLAGS)
 
@@ -70,6 +71,7 @@ $(eval $(call list,models,MODEL,$(filter-out %/registry.c,$(wildcard src/models/
 $(eval $(call list,ops,OP,$(filter-out %/registry.c src/ops/kernel_%.c,$(wildcard src/ops/*.c))))
 $(eval $(call list,datasets,DATASET,$(wildcard src/data/sets/*.c)))
 $(eval $(call list,optimizers,OPTIMIZER,$(wildcard src/train/optimizers/*.c)))
+$(eval $(call list,kinds,KIND,$(wildcard src/k8s/kinds/*.c)))
 $(eval $(call list,commands,COMMAND,$(patsubst src/cli/cmd_%,%,$(wildcard src/cli/cmd_*.c))))
 
 # Reaching an accuracy takes minutes under a sanitizer and shows nothing that shorter runs do not.
@@ -95,6 +97,7 @@ check-threads: $(THREAD_TESTS)
 golden: $(BUILD)/$(NAME)
 	@LOCKSTEP=$< tests/cli/test_pages.sh --update
 	@LOCKSTEP=$< tests/cli/test_bench.sh --update
+	@LOCKSTEP=$< tests/cli/test_k8s.sh --update
 	@git diff --stat tests/golden docs/compatibility.md
 
 # ---- bench: the yardstick, the example models, and us against the peers in one run ----
@@ -154,7 +157,7 @@ FUZZ_OBJECTS := $(patsubst %.c,build/fuzz/%.o,$(filter src/base/% src/tensor/% s
             src/store/safetensors.c src/store/bundle% src/store/attempts.c src/store/manifest.c src/store/state.c \
             src/watch/reply.c src/predict/% src/graph/% src/exec/% src/ops/% src/models/% src/convert/% \
             src/serve/%_message.c src/serve/model_spec.c src/serve/value_list.c \
-            src/launch/message.c src/launch/words.c src/launch/cluster.c,$(SOURCES)))
+            src/launch/message.c src/launch/words.c src/launch/cluster.c src/k8s/%,$(SOURCES)))
 FUZZERS  := $(patsubst fuzz/%.c,build/fuzz/%,$(wildcard fuzz/fuzz_*.c))
 
 # Kernels are linked to fuzz what builds networks, and never run there.
@@ -163,7 +166,7 @@ build/fuzz/%.o: %.c | lists
 	@mkdir -p $(@D)
 	clang $(CPPFLAGS) $(FUZZ_FLAGS) -c -o $@ $<
 build/fuzz/fuzz_%: build/fuzz/fuzz/fuzz_%.o $(FUZZ_OBJECTS)
-	clang -fsanitize=fuzzer,address,undefined -Wl,--as-needed -o $@ $^ -ldnnl -ljansson -ljpeg -lpng16 -levent_extra -levent_core -levent_pthreads -lz -lm -lpthread
+	clang -fsanitize=fuzzer,address,undefined -Wl,--as-needed -o $@ $^ -ldnnl -ljansson -lyaml -ljpeg -lpng16 -levent_extra -levent_core -levent_pthreads -lz -lm -lpthread
 fuzz: $(FUZZERS)
 	@tools/fuzz $(FUZZ_SECONDS) $(FUZZERS)
 .PHONY: fuzz
@@ -202,12 +205,21 @@ install: $(BUILD)/$(NAME) $(BUILD)/liblockstep.so $(BUILD)/lockstep.pc
 	    $(DESTDIR)$(PREFIX)/include/lockstep $(DESTDIR)$(PREFIX)/share/man/man1 \
 	    $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	install -s $(BUILD)/$(NAME) $(DESTDIR)$(PREFIX)/bin/$(NAME)
+	ln -sf $(NAME) $(DESTDIR)$(PREFIX)/bin/kubectl-$(NAME)
 	install -m 644 $(BUILD)/liblockstep.so $(DESTDIR)$(PREFIX)/lib/liblockstep.so.0
 	ln -sf liblockstep.so.0 $(DESTDIR)$(PREFIX)/lib/liblockstep.so
 	install -m 644 include/lockstep/*.h $(DESTDIR)$(PREFIX)/include/lockstep/
 	install -m 644 $(BUILD)/lockstep.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/
 	tools/install-pages $(BUILD)/$(NAME) $(DESTDIR)$(PREFIX)/share
 .PHONY: install
+
+# ---- image: what a cluster runs, as an OCI archive with its bill of materials; no Docker needed ----
+image: $(BUILD)/$(NAME)
+	@tools/image $(BUILD)/$(NAME) $(VERSION) $(BUILD)/image
+	@cat $(BUILD)/image/sizes.txt
+check-image: $(BUILD)/$(NAME)
+	@tests/image/run
+.PHONY: image check-image
 
 # ---- tidy ----
 C_FILES := $(wildcard src/*/*.[ch] src/*/*/*.[ch] include/lockstep/*.h tests/*/*.[ch] \

@@ -103,6 +103,11 @@ void json_append_number(struct json *array, double value)
     json_array_append_new(inner(array), isfinite(value) ? json_real(value) : json_null());
 }
 
+void json_append_bool(struct json *array, bool value)
+{
+    json_array_append_new(inner(array), json_boolean(value));
+}
+
 static int add_to_strbuf(const char *text, size_t bytes, void *buffer)
 {
     strbuf_add_bytes(buffer, text, bytes);
@@ -201,4 +206,35 @@ const struct json *json_next(const struct json *object, void **state, const char
         return NULL;
     *key = json_object_iter_key(*state);
     return outer(json_object_iter_value(*state));
+}
+
+bool json_as_bool(const struct json *json, bool missing)
+{
+    return json && json_is_boolean(inner(json)) ? json_is_true(inner(json)) : missing;
+}
+
+const char *json_as_text(const struct json *json, const char *missing)
+{
+    return json && json_is_string(inner(json)) ? json_string_value(inner(json)) : missing;
+}
+
+enum json_type json_type_of(const struct json *json)
+{
+    switch (json ? json_typeof(inner(json)) : JSON_NULL) {
+    case JSON_TRUE:
+    case JSON_FALSE:
+        return JSON_IS_BOOL;
+    case JSON_INTEGER:
+        return JSON_IS_INTEGER;
+    case JSON_REAL:
+        return JSON_IS_NUMBER;
+    case JSON_STRING:
+        return JSON_IS_TEXT;
+    case JSON_ARRAY:
+        return JSON_IS_ARRAY;
+    case JSON_OBJECT:
+        return JSON_IS_OBJECT;
+    default:
+        return JSON_IS_NULL;
+    }
 }

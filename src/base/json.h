@@ -26,6 +26,7 @@ void json_append(struct json *array, struct json *value);
 void json_append_text(struct json *array, const char *value);
 void json_append_integer(struct json *array, int64_t value);
 void json_append_number(struct json *array, double value);
+void json_append_bool(struct json *array, bool value);
 
 /* Compact or indented text, ending in a newline; the caller frees it with memory_free. */
 char *json_text(const struct json *json, bool indented);
@@ -42,7 +43,18 @@ int json_count(const struct json *array_or_object);
 const struct json *json_at(const struct json *array, int index);
 int64_t json_as_integer(const struct json *json, int64_t missing);
 double json_as_number(const struct json *json, double missing);
+bool json_as_bool(const struct json *json, bool missing);
 const char *json_as_text(const struct json *json, const char *missing);
+enum json_type {
+    JSON_IS_NULL,
+    JSON_IS_BOOL,
+    JSON_IS_INTEGER,
+    JSON_IS_NUMBER,
+    JSON_IS_TEXT,
+    JSON_IS_ARRAY,
+    JSON_IS_OBJECT
+};
+enum json_type json_type_of(const struct json *json); /* NULL is JSON_IS_NULL, too */
 /* Walks an object's members in the order they were written; start with *state = NULL. */
 const struct json *json_next(const struct json *object, void **state, const char **key);
 

@@ -218,8 +218,17 @@ static int run_part(const struct command *group, int argc, char **argv)
     return part ? run_and_report(part, argc - 1, argv + 1) : unknown_command(group, argv[0]);
 }
 
+/* kubectl finds its plugins by their names: kubectl-lockstep is `lockstep k8s`. */
+static bool is_plugin(const char *program)
+{
+    const char *slash = strrchr(program, '/');
+    return strcmp(slash ? slash + 1 : program, "kubectl-lockstep") == 0;
+}
+
 int cli_main(int argc, char **argv)
 {
+    if (argc > 0 && is_plugin(argv[0]))
+        return run_part(find_among(commands, "k8s"), argc - 1, argv + 1);
     if (argc < 2)
         return show_choice(NULL);
     const char *name = argv[1];

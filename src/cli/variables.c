@@ -22,6 +22,7 @@ const struct variable *variables_list(void)
          "wait before the second attempt, 0.2 unless told; silence that ends one, 30 unless told"},
         {"LOCKSTEP_CACHE_DIR, XDG_CACHE_HOME", "where objects from S3 and indexes are kept"},
         {"LOCKSTEP_CACHE_BYTES", "how much of S3 is kept at most; 32G unless told"},
+        {"KUBECTL", "the program that talks to a cluster; kubectl unless told"},
         {"TMPDIR", "where files are written on their way to S3, and Open MPI's for a member"},
         {"LOCKSTEP_AGENT, LOCKSTEP_MEMBERS, LOCKSTEP_TICKET",
          "set by a member's agent for what it starts"},

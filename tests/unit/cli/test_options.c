@@ -327,3 +327,26 @@ TEST(options, behind_two_dashes_a_name_with_a_value_is_an_option)
     ASSERT_TEXT(read_line("-- what=ever").file, "what=ever");
     refuses("-- steps=0", "--steps=0: must be at least 1");
 }
+
+TEST(options, a_list_keeps_all_it_was_given)
+{
+    struct listed {
+        struct option_list items;
+    } listed = {0};
+    static const struct option rows[] = {
+        OPTION_LIST(listed, items, "param", .letter = 'p', .value = "KEY=VALUE", .help = "several"),
+        OPTION_END};
+    char *words[] = {(char[]){"-p"}, (char[]){"a=1"}, (char[]){"--param=b=2"}, (char[]){"-pc=3"}};
+    struct options options;
+    struct error err = {0};
+    struct strbuf text;
+    ASSERT_OK(options_parse(rows, 4, words, look_up, &listed, &options, &err), err);
+    ASSERT_INT(listed.items.count, ==, 3);
+    ASSERT_TEXT(listed.items.items[0], "a=1");
+    ASSERT_TEXT(listed.items.items[1], "b=2");
+    ASSERT_TEXT(listed.items.items[2], "c=3");
+    strbuf_init(&text);
+    option_text(&rows[0], &listed, &text);
+    ASSERT_TEXT(text.text, "a=1 b=2 c=3");
+    strbuf_release(&text);
+}

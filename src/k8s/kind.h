@@ -1,0 +1,51 @@
+/* A kind of deployment. Each file in k8s/kinds/ defines one, named kind_<file name>. */
+#ifndef K8S_KIND_H
+#define K8S_KIND_H
+
+#include "k8s/parameters.h"
+
+struct deployment;
+struct error;
+struct manifest;
+struct strbuf;
+
+/* A parameter that a kind takes, and what is different about it there. */
+struct kind_use {
+    enum parameter parameter;
+    const char *spelling; /* as the kind's document has it; NULL: the table's name */
+    const char *initial;  /* NULL: the table's */
+};
+enum { KIND_MAX_USES = 64 };
+
+/* How its end is told: the object to ask for, and what its status must say. */
+enum kind_end {
+    KIND_NEVER_ENDS,     /* it is ready, or not yet */
+    KIND_HAS_PHASE,      /* status.phase: Succeeded, or Failed or Error */
+    KIND_HAS_CONDITIONS, /* Complete or Succeeded; Failed */
+};
+
+/* Pure: no clock, no cluster, no environment; the same deployment gives the same objects. */
+struct kind {
+    const char *name, *summary;
+    const char *origin;          /* the document it comes from, in a few words */
+    enum parameter name_from;    /* whose value names the objects */
+    const struct kind_use *uses; /* the last one has parameter PARAMETER_COUNT */
+    const char *package;         /* its directory in the package's tree, or NULL */
+    /* Contradictions between its parameters; each alone is right. NULL: none are possible. */
+    int (*check)(const struct deployment *deployment, struct error *err);
+    void (*render)(const struct deployment *deployment, struct manifest *out);
+    const char *log_target;  /* pattern: what kubectl logs is given: pod/${NAME}, or -l SELECTOR */
+    const char *main_object; /* pattern: TYPE/NAME whose end counts */
+    enum kind_end end;
+    const char *shows; /* types that status lists, beside pods */
+    bool needs_mpi_operator, needs_argo;
+};
+
+const struct kind *const *kind_list(void);      /* NULL-terminated, by name */
+const struct kind *kind_find(const char *name); /* or NULL */
+/* Its name for a parameter, or NULL when it does not take it. */
+const char *kind_spelling(const struct kind *kind, enum parameter parameter);
+/* The parameter of this name, whatever the case, or -1 when it takes none such. */
+int kind_parameter(const struct kind *kind, const char *name, int length);
+
+#endif

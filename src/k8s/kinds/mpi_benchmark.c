@@ -1,0 +1,85 @@
+/* The VGG16 benchmark on Open MPI, under the MPI Operator. */
+#include "k8s/component.h"
+#include "k8s/deployment.h"
+#include "k8s/kind.h"
+#include "k8s/network.h"
+#include "k8s/training.h"
+
+static void render(const struct deployment *deployment, struct manifest *out)
+{
+    bool own = !deployment_is(deployment, P_SECRET, "none");
+    const char *key = own ? TRAINING_SECRET "/${SECRET_FILE}" : TRAINING_KEYS "/id_rsa";
+    component_volume(out, deployment);
+    struct training_mpijob job = training_mpijob(out, deployment, NULL);
+    struct pod *pods[] = {&job.launcher, &job.worker};
+    for (int i = 0; i < 2; i++) {
+        component_mounts(pods[i], deployment);
+        if (own)
+            pod_mount_secret(pods[i], "secret", "${SECRET}", TRAINING_SECRET);
+        if (deployment_runs_lockstep(deployment))
+            pod_env(pods[i], "HOME", "/tmp");
+    }
+    component_words(job.launcher.command, deployment);
+    component_hostfile(&job.launcher, "${SELF}-config"); /* the operator's */
+    training_launcher(&job.launcher, deployment, key);
+    training_worker(job.worker.command, deployment, key);
+    network_policy(out, NULL, 0);
+}
+
+static const struct kind_use uses[] = {
+    {.parameter = P_NAMESPACE, .initial = "kubeflow-dist-train"},
+    {.parameter = P_COMPONENT},
+    {.parameter = P_IMAGE},
+    {.parameter = P_IMAGE_PULL_SECRET},
+    {.parameter = P_PROGRAM},
+    {.parameter = P_SECRET},
+    {.parameter = P_SECRET_FILE},
+    {.parameter = P_WORKERS},
+    {.parameter = P_GPU, .initial = "4"},
+    {.parameter = P_SLOTS, .initial = "0"},
+    {.parameter = P_EXEC},
+    {.parameter = P_ARGS},
+    {.parameter = P_CREATE_VOLUME},
+    {.parameter = P_NFS_SERVER},
+    {.parameter = P_NFS_EXPORT},
+    {.parameter = P_CAPACITY},
+    {.parameter = P_VOLUMES,
+     .spelling = "volumes",
+     .initial = "[{\"name\": \"efs-pvc\", \"persistentVolumeClaim\": {\"claimName\": "
+                "\"nfs-external\"}}]"},
+    {.parameter = P_VOLUME_MOUNTS,
+     .spelling = "volumeMounts",
+     .initial = "[{\"name\": \"efs-pvc\", \"mountPath\": \"/mnt\"}]"},
+    {.parameter = P_CPU},
+    {.parameter = P_MEMORY},
+    {.parameter = P_LAUNCHER_CPU},
+    {.parameter = P_LAUNCHER_MEMORY},
+    {.parameter = P_GRACE_SECONDS},
+    {.parameter = P_LAUNCH},
+    {.parameter = P_SSH_DIR},
+    {.parameter = P_WORKER_EXEC},
+    {.parameter = P_AGENT_PORT},
+    {.parameter = P_BACKOFF_LIMIT},
+    {.parameter = P_USER_ID},
+    {.parameter = P_GROUP_ID},
+    {.parameter = P_FS_ID},
+    {.parameter = P_SCHEDULER},
+    {.parameter = P_QUEUE},
+    {.parameter = PARAMETER_COUNT},
+};
+
+const struct kind kind_mpi_benchmark = {
+    .name = "mpi-benchmark",
+    .summary = "an MPIJob: VGG16 on Open MPI, with the volume nfs-data",
+    .origin = "TensorFlow and Horovod on EKS with ImageNet",
+    .name_from = P_COMPONENT,
+    .uses = uses,
+    .check = component_check,
+    .render = render,
+    .log_target = "-l "
+                  "training.kubeflow.org/job-name=${SELF},training.kubeflow.org/job-role=launcher",
+    .main_object = "mpijobs.kubeflow.org/${SELF}",
+    .end = KIND_HAS_CONDITIONS,
+    .shows = "mpijobs.kubeflow.org,persistentvolumeclaims",
+    .needs_mpi_operator = true,
+};

@@ -1,0 +1,112 @@
+/* Workers and a launcher under the MPI Operator: the documents' "multi-node". */
+#include "k8s/deployment.h"
+#include "k8s/kind.h"
+#include "k8s/network.h"
+#include "k8s/storage.h"
+#include "k8s/training.h"
+
+static int check(const struct deployment *deployment, struct error *err)
+{
+    return storage_check(deployment, err) < 0 ? -1 : training_check_exec(deployment, err);
+}
+
+static void launcher_words(struct node *words, const struct deployment *deployment)
+{
+    if (training_exec(words, deployment))
+        return;
+    training_mpirun(words, deployment, "mpirun", NULL);
+    node_text(words, NULL, "-output-filename");
+    node_text(words, NULL, "$(OUTPUT_DIR)"); /* the kubelet puts the variable there */
+    training_words(words, deployment);
+}
+
+static void render(const struct deployment *deployment, struct manifest *out)
+{
+    static const enum parameter open[] = {P_DASHBOARD_PORT};
+    const char *key = deployment_is(deployment, P_SECRET, "none") ? TRAINING_KEYS "/id_rsa"
+                                                                  : TRAINING_SECRET
+                          "/${SECRET_FILE}";
+    storage_config_map(out, deployment);
+    manifest_object(out, "v1", "ServiceAccount", "${SELF}");
+    storage_objects(out, deployment);
+    struct training_mpijob job = training_mpijob(out, deployment, "${SELF}");
+    struct pod *pods[] = {&job.launcher, &job.worker};
+    for (int i = 0; i < 2; i++) {
+        pod_env_from(pods[i], "configMapRef", "${SELF}");
+        storage_mounts(pods[i], deployment);
+        if (!deployment_is(deployment, P_SECRET, "none"))
+            pod_mount_secret(pods[i], "secret", "${SECRET}", TRAINING_SECRET);
+    }
+    launcher_words(job.launcher.command, deployment);
+    training_launcher(&job.launcher, deployment, key);
+    training_worker(job.worker.command, deployment, key);
+    if (deployment_integer(deployment, P_DASHBOARD_PORT))
+        pod_port(&job.worker, "dashboard", P_DASHBOARD_PORT);
+    network_dashboard(out, deployment, "worker", "training.kubeflow.org/replica-index");
+    network_policy(out, open, deployment_integer(deployment, P_DASHBOARD_PORT) ? 1 : 0);
+}
+
+static const struct kind_use uses[] = {
+    {.parameter = P_NAMESPACE},
+    {.parameter = P_MODEL},
+    {.parameter = P_MODEL_NAME},
+    {.parameter = P_DATASET_DIR},
+    {.parameter = P_DATASET_CLAIM},
+    {.parameter = P_DATA},
+    {.parameter = P_STORAGE},
+    {.parameter = P_PVC_NAME},
+    {.parameter = P_PVC_PATH},
+    {.parameter = P_NFS_SERVER},
+    {.parameter = P_NFS_PATH},
+    {.parameter = P_OUTPUT_DIR},
+    {.parameter = P_CHECKPOINT_DIR},
+    {.parameter = P_USER_ID},
+    {.parameter = P_USER_NAME},
+    {.parameter = P_GROUP_ID},
+    {.parameter = P_GROUP_NAME},
+    {.parameter = P_FS_ID},
+    {.parameter = P_IMAGE},
+    {.parameter = P_IMAGE_PULL_SECRET},
+    {.parameter = P_PROGRAM},
+    {.parameter = P_EXEC},
+    {.parameter = P_ARGS},
+    {.parameter = P_BATCH_SIZE},
+    {.parameter = P_STEPS},
+    {.parameter = P_EPOCHS},
+    {.parameter = P_WORKERS},
+    {.parameter = P_SLOTS},
+    {.parameter = P_GPU},
+    {.parameter = P_CPU},
+    {.parameter = P_MEMORY},
+    {.parameter = P_LAUNCHER_CPU},
+    {.parameter = P_LAUNCHER_MEMORY},
+    {.parameter = P_GRACE_SECONDS},
+    {.parameter = P_LAUNCH},
+    {.parameter = P_SSH_DIR},
+    {.parameter = P_WORKER_EXEC},
+    {.parameter = P_AGENT_PORT},
+    {.parameter = P_SECRET},
+    {.parameter = P_SECRET_FILE},
+    {.parameter = P_BACKOFF_LIMIT},
+    {.parameter = P_SCHEDULER},
+    {.parameter = P_QUEUE},
+    {.parameter = P_DASHBOARD_PORT},
+    {.parameter = PARAMETER_COUNT},
+};
+
+const struct kind kind_multi_node = {
+    .name = "multi-node",
+    .summary = "an MPIJob: a launcher and workers that train together",
+    .origin = "ResNet50 v1.5: multi-node",
+    .name_from = P_MODEL_NAME,
+    .uses = uses,
+    .package = "multi-node",
+    .check = check,
+    .render = render,
+    .log_target = "-l "
+                  "training.kubeflow.org/job-name=${SELF},training.kubeflow.org/job-role=launcher",
+    .main_object = "mpijobs.kubeflow.org/${SELF}",
+    .end = KIND_HAS_CONDITIONS,
+    .shows = "mpijobs.kubeflow.org",
+    .needs_mpi_operator = true,
+};

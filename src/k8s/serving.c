@@ -1,0 +1,111 @@
+#include "k8s/serving.h"
+
+#include "base/arena.h"
+#include "base/strbuf.h"
+#include "k8s/deployment.h"
+#include "k8s/network.h"
+
+static void add_words(struct node *words, const char *const *list)
+{
+    for (; *list; list++)
+        node_pattern(words, NULL, *list);
+}
+
+/* Both are told the model's name; the stock image's own start script would call it "model". */
+static void server_words(struct node *words, const struct deployment *deployment,
+                         const struct serving *serving)
+{
+    struct strbuf model;
+    strbuf_init(&model);
+    if (deployment_is(deployment, P_SERVER, "tensorflow")) {
+        strbuf_addf(&model, "--model_base_path=%s", serving->directory);
+        add_words(words, (const char *const[]){"tensorflow_model_server", "--port=8500",
+                                               "--rest_api_port=8501", "--model_name=${SELF}",
+                                               model.text, NULL});
+    } else {
+        strbuf_addf(&model, "${SELF}=%s", serving->directory);
+        add_words(words, (const char *const[]){"lockstep", "serve", "--model", model.text, "--port",
+                                               "8500", "--rest-port", "8501", NULL});
+    }
+    strbuf_release(&model);
+}
+
+static void probe(struct node *container, const char *kind, const char *path, int period,
+                  int failures)
+{
+    struct node *entry = node_map(container, kind);
+    struct node *get = node_map(entry, "httpGet");
+    node_pattern(get, "path", path);
+    node_text(get, "port", "rest");
+    node_integer(entry, "periodSeconds", period);
+    node_integer(entry, "failureThreshold", failures);
+}
+
+static void probes(struct node *container, const struct deployment *deployment)
+{
+    bool stock = deployment_is(deployment, P_SERVER, "tensorflow");
+    const char *ready = stock ? "/v1/models/${SELF}" : "/readyz";
+    probe(container, "startupProbe", ready, 1, 300);
+    probe(container, "readinessProbe", ready, 2, 2);
+    probe(container, "livenessProbe", stock ? ready : "/livez", 10, 6);
+}
+
+static void named_port(struct pod *pod, const char *name, int port)
+{
+    struct node *entry = node_map(pod->ports, NULL);
+    node_text(entry, "name", name);
+    node_integer(entry, "containerPort", port);
+}
+
+static void spread(struct node *spec)
+{
+    struct node *rule = node_map(node_list(spec, "topologySpreadConstraints"), NULL);
+    node_integer(rule, "maxSkew", 1);
+    node_text(rule, "topologyKey", "kubernetes.io/hostname");
+    node_text(rule, "whenUnsatisfiable", "ScheduleAnyway");
+    pod_selector(node_map(node_map(rule, "labelSelector"), "matchLabels"), "serving");
+}
+
+void serving_deployment(struct manifest *manifest, const struct deployment *deployment,
+                        const struct serving *serving)
+{
+    struct node *spec =
+        node_map(manifest_object(manifest, "apps/v1", "Deployment", serving->name), "spec");
+    node_number(spec, "replicas", P_REPLICAS);
+    pod_selector(node_map(node_map(spec, "selector"), "matchLabels"), "serving");
+    struct node *strategy = node_map(spec, "strategy");
+    node_text(strategy, "type", "RollingUpdate");
+    struct node *rolling = node_map(strategy, "rollingUpdate");
+    node_integer(rolling, "maxUnavailable", 0);
+    node_integer(rolling, "maxSurge", 1);
+    struct pod pod =
+        pod_begin(node_map(spec, "template"), deployment,
+                  &(struct pod_settings){
+                      .container = "server",
+                      .image = *deployment_text(deployment, P_SERVING_IMAGE) ? "${SERVING_IMAGE}"
+                                                                             : "${IMAGE}",
+                      .role = "serving",
+                      .cpu = P_CPU,
+                      .memory = P_MEMORY,
+                      .foreign = deployment_is(deployment, P_SERVER, "tensorflow")});
+    server_words(pod.command, deployment, serving);
+    named_port(&pod, "grpc", SERVING_GRPC_PORT);
+    named_port(&pod, "rest", SERVING_REST_PORT);
+    probes(pod.container, deployment);
+    pod_mount_claim(&pod, "models", serving->claim, serving->path, true);
+    spread(pod.spec);
+}
+
+struct node *serving_service(struct manifest *manifest, const char *name, const char *type,
+                             enum parameter port)
+{
+    struct node *spec = node_map(manifest_object(manifest, "v1", "Service", name), "spec");
+    node_text(spec, "type", type);
+    pod_selector(node_map(spec, "selector"), "serving");
+    network_port(spec, "grpc", port, SERVING_GRPC_PORT);
+    struct node *rest = node_map(node_child(spec, "ports"), NULL);
+    node_text(rest, "name", "rest");
+    node_integer(rest, "port", 8080);
+    node_integer(rest, "targetPort", SERVING_REST_PORT);
+    return spec;
+}
