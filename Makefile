@@ -189,6 +189,7 @@ crash: $(BUILD)/$(NAME) $(CRASH_PARTS)
 long:
 	@$(MAKE) --no-print-directory crash CRASH_FLAGS="--long"
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600
+	@CHAOS_FAULTS=300 CHAOS_SEED=$$(date +%s) CHAOS_LOG=build/chaos.log tests/ranks/test_agents_chaos.sh
 	@tests/accuracy/criteo
 	@tests/accuracy/imagenette
 	@$(MAKE) --no-print-directory fresh

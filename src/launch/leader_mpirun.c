@@ -20,8 +20,10 @@ static void list_hosts(const struct leader *leader, struct strbuf *hosts, struct
         if (!leader->members[i].taking_part)
             continue;
         strbuf_addf(hosts, "%s240.0.%d.%d:1", rank ? "," : "", rank / 250, rank % 250 + 1);
-        strbuf_addf(real, strchr(member->host, ':') ? "%s[%s]:%d" : "%s%s:%d", rank ? "," : "",
-                    member->host, member->port);
+        /* The own agent is not called by a name, behind which a Service may be. */
+        const char *host = i || leader->settings.loopback ? member->host : "127.0.0.1";
+        strbuf_addf(real, strchr(host, ':') ? "%s[%s]:%d" : "%s%s:%d", rank ? "," : "", host,
+                    member->port);
         rank++;
     }
 }

@@ -29,7 +29,10 @@ static int read_double_quoted(struct reader *reader, struct error *err)
             reader->at++;
         strbuf_add_char(&reader->word, *reader->at);
     }
-    return *reader->at++ == '"' ? 0 : error_set(err, ERROR_FORMAT, "a quote is not closed");
+    if (!*reader->at)
+        return error_set(err, ERROR_FORMAT, "a quote is not closed");
+    reader->at++;
+    return 0;
 }
 
 static int read_single_quoted(struct reader *reader, struct error *err)
