@@ -436,3 +436,81 @@ TEST(token, is_found_among_cookies)
     ASSERT_FALSE(token_equal("abc", NULL));
     ASSERT_TRUE(token_equal("abc", "abc"));
 }
+
+/* Descriptors are closed and given out again all the time. */
+static void *ask_again_and_again(void *context)
+{
+    const struct server *server = context;
+    static const char request[] =
+        "GET /hello HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    for (int i = 0; i < 20; i++) {
+        char reply[4096] = "";
+        struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(server_port(server))};
+        to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        int line = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        struct timeval limit = {.tv_sec = 30};
+        setsockopt(line, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+        if (connect(line, (struct sockaddr *)&to, sizeof to) < 0 ||
+            send(line, request, sizeof request - 1, MSG_NOSIGNAL) < 0 ||
+            recv(line, reply, sizeof reply - 1, 0) <= 0)
+            snprintf(reply, sizeof reply, "nothing");
+        close(line);
+        if (!strstr(reply, "HTTP/1.1 200"))
+            return "a request was not answered";
+    }
+    return NULL;
+}
+
+TEST(server, answers_many_short_connections_beside_each_other)
+{
+    enum { THREADS = 4 };
+    pthread_t threads[THREADS];
+    struct server *server = open_server((struct server_settings){.connections = 100});
+    route(server, "GET", "/hello", greet, "good day");
+    start(server);
+    for (int i = 0; i < THREADS; i++)
+        ASSERT_INT(pthread_create(&threads[i], NULL, ask_again_and_again, server), ==, 0);
+    for (int i = 0; i < THREADS; i++) {
+        void *failure;
+        pthread_join(threads[i], &failure);
+        ASSERT_TEXT(failure ? failure : "", "");
+    }
+    server_destroy(server);
+}
+
+TEST(server, takes_the_longest_route_that_fits)
+{
+    struct server *server = open_server((struct server_settings){0});
+    route(server, "GET", "/a/*", greet, "short");
+    route(server, "GET", "/a/b/*", greet, "long");
+    route(server, "GET", "/a/b/c", greet, "whole");
+    start(server);
+    ASSERT_CONTAINS(ask(server, "GET /a/x", LOCAL), "\r\n\r\nshort");
+    ASSERT_CONTAINS(ask(server, "GET /a/b/x/y", LOCAL), "\r\n\r\nlong");
+    ASSERT_CONTAINS(ask(server, "GET /a/b/c", LOCAL), "\r\n\r\nwhole");
+    ASSERT_CONTAINS(ask(server, "GET /a", LOCAL), "HTTP/1.1 404");
+    ASSERT_CONTAINS(ask(server, "POST /a/x", "Host: localhost\r\nContent-Length: 0\r\n"),
+                    "HTTP/1.1 405");
+    server_destroy(server);
+}
+
+TEST(server, takes_no_more_connections_than_told)
+{
+    struct server *server = open_server((struct server_settings){.connections = 2});
+    route(server, "GET", "/hello", greet, "good day");
+    start(server);
+    int first = dial(server), second = dial(server);
+    say(first, "GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    hear(first, "good day");
+    say(second, "GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    hear(second, "good day");
+    int third = dial(server); /* the kernel takes it; nobody answers */
+    say(third, "GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    struct pollfd look = {.fd = third, .events = POLLIN};
+    ASSERT_INT(poll(&look, 1, 600), ==, 0);
+    close(first);
+    hear(third, "good day");
+    close(second);
+    close(third);
+    server_destroy(server);
+}
