@@ -182,6 +182,7 @@ crash: $(BUILD)/$(NAME) $(CRASH_PARTS)
 long:
 	@$(MAKE) --no-print-directory crash CRASH_FLAGS="--long"
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600
+	@tests/serve/soak --seconds 3600 $(BUILD)/$(NAME)
 	@tests/accuracy/criteo
 	@tests/accuracy/imagenette
 	@$(MAKE) --no-print-directory fresh
