@@ -10,6 +10,7 @@
 
     /* --- numbers ------------------------------------------------------------------------- */
 
+    const rate = (v) => v > 0 ? number(v) : "0";
     const sum = (list) => list.reduce((all, one) => all + one, 0);
     const add = (a, b) => a.map((v, i) => v + (b[i] || 0));
     const minus = (a, b) => a.map((v, i) => Math.max(0, v - (b ? b[i] || 0 : 0)));
@@ -173,7 +174,7 @@
         card.rate.ends[0].textContent = samples.length > 1 ? `${Math.round(samples[samples.length - 1].at - samples[0].at)} s ago` : "";
         card.rate.ends[1].textContent = most > 1e-6 ? `at most ${number(most)}/s` : "";
         card.rate.ends[2].textContent = "now";
-        card.now.textContent = `${number(points.length ? points[points.length - 1] : 0)} /s`;
+        card.now.textContent = `${rate(points.length ? points[points.length - 1] : 0)} /s`;
         drawHistograms(card, gather(counts), limits);
     }
 
@@ -211,15 +212,15 @@
         const recent = difference(all, together(before.totals));
         const per = (count) => gap > 0 ? count / gap : 0, limits = data.latency_limits_us;
         const set = (id, value, pair) => show(id, pair[0], value, pair[1] && ` ${pair[1]}`);
-        show("rate", number(per(recent.requests)), per(recent.requests));
-        show("rows", number(per(recent.rows)), per(recent.rows));
+        show("rate", rate(per(recent.requests)), per(recent.requests));
+        show("rows", rate(per(recent.rows)), per(recent.rows));
         const p50 = quantile(recent.latency, limits, 0.5), p99 = quantile(recent.latency, limits, 0.99);
         set("p50", p50, seconds(p50));
         set("p99", p99, seconds(p99));
         show("batch", recent.executions ? number(recent.rows / recent.executions) : "–",
             recent.executions ? recent.rows / recent.executions : null);
         show("pending", grouped(data.pending), data.pending);
-        show("failures", number(per(recent.requests - recent.ok)), per(recent.requests - recent.ok));
+        show("failures", rate(per(recent.requests - recent.ok)), per(recent.requests - recent.ok));
         show("failures-note", `per second; ${grouped(all.requests - all.ok)} in all`, all.requests - all.ok);
         set("memory", data.memory_bytes, bytes(data.memory_bytes));
         show("uptime", `up ${duration(data.uptime)}`, data.uptime);
@@ -242,7 +243,7 @@
         $("none").hidden = data.models.length > 0;
         const served = data.models.filter((model) => model.versions.some((one) => one.state === "AVAILABLE")).length;
         show("about", `version ${data.version}, ${served} of ${data.models.length} model${data.models.length === 1 ? "" : "s"} answer`);
-        document.title = `${number(+$("rate").dataset.value)}/s – lockstep serve`;
+        document.title = `${rate(+$("rate").dataset.value)}/s – lockstep serve`;
         setState(data.ready ? "running" : "starting", data.ready ? "ready" : "not ready");
     }
 

@@ -96,11 +96,13 @@ static const struct option options[] = {
                         "REST, too"),
     OPTION_BYTES(serve_settings, message_limit, "max-request-bytes", .initial = "64M", .min = 1024,
                  .max = 2147483647, .help = "a larger request is refused"),
-    OPTION_INT(serve_settings, connections, "max-connections", .initial = "4096",
-               OPTION_AT_LEAST(1), .help = "of each door at the same time; more have to wait"),
+    OPTION_INT(
+        serve_settings, connections, "max-connections", .initial = "4096", OPTION_AT_LEAST(1),
+        .help = "to the REST port at the same time; more have to wait. gRPC takes as many as "
+                "there are descriptors"),
     OPTION_SECONDS(serve_settings, request_seconds, "request-timeout", .initial = "30",
-                   .help = "a request, from its first byte to its last, may take so long to "
-                           "arrive; 0: any time"),
+                   .help = "a REST request, from its first byte to its last, and a gRPC "
+                           "connection's handshake may take so long; 0: any time"),
     OPTION_SECONDS(serve_settings, idle_seconds, "idle-timeout", .initial = "60",
                    OPTION_AT_LEAST(1), .help = "a connection that says nothing is closed"),
     OPTION_SECTION("Running"),

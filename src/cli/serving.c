@@ -17,15 +17,8 @@
 #include "cli/command.h"
 #include "serve/core.h"
 #include "serve/door.h"
+#include "serve/grpc_door.h"
 #include "serve/rest.h"
-
-/* The gRPC door is a part that a build may do without. */
-struct grpc_door;
-int grpc_door_start(struct serve_core *core, const struct door_options *options,
-                    struct grpc_door **out, struct error *err) __attribute__((weak));
-int grpc_door_port(const struct grpc_door *door) __attribute__((weak));
-void grpc_door_drain(struct grpc_door *door, double seconds) __attribute__((weak));
-void grpc_door_stop(struct grpc_door *door) __attribute__((weak));
 
 static const double LOOK_EVERY_SECONDS = 0.2;
 
@@ -314,11 +307,6 @@ static int open_grpc(struct serving *serving, struct error *err)
     bool use;
     if (read_address(settings->host, "--port", settings->port, &door.address, &use, err) < 0)
         return -1;
-    if (!grpc_door_start) {
-        if (use && given(serving, "port"))
-            return error_set(err, ERROR_USAGE, "--port=%s: this build has no gRPC", settings->port);
-        return 0;
-    }
     if (!use && !settings->socket_path)
         return 0;
     door.socket_path = settings->socket_path;

@@ -402,13 +402,13 @@ static int open_descriptors(void)
     return count;
 }
 
-/* Those that were closed a moment ago do not count. */
-static bool is_full(struct server *server)
+/* With so many more. Those that were closed a moment ago do not count. */
+static bool is_full(struct server *server, int more)
 {
     int limit = server->settings.connections;
-    if (limit && server->connections.count >= limit)
+    if (limit && server->connections.count + more >= limit)
         server_connections_sweep(&server->connections);
-    return limit && server->connections.count >= limit;
+    return limit && server->connections.count + more >= limit;
 }
 
 static void on_breath(evutil_socket_t unused, short events, void *context)
@@ -422,7 +422,7 @@ static void on_breath(evutil_socket_t unused, short events, void *context)
     if (!server->socket || server->closing) /* the server ends */
         return;
     struct evconnlistener *listener = evhttp_bound_socket_get_listener(server->socket);
-    if (!is_full(server) &&
+    if (!is_full(server, 0) &&
         (getrlimit(RLIMIT_NOFILE, &limit) < 0 || (rlim_t)open_descriptors() < limit.rlim_cur / 2))
         evconnlistener_enable(listener);
     else
@@ -432,12 +432,16 @@ static void on_breath(evutil_socket_t unused, short events, void *context)
 static struct bufferevent *on_connection(struct event_base *base, void *context)
 {
     struct server *server = context;
-    struct bufferevent *buffer =
-        server->tls ? tls_accept(server->tls, base) : bufferevent_socket_new(base, -1, 0);
+    /* Its descriptor stays open as long as we look at it: one that was given to another connection
+     * meanwhile would never be waited for. */
+    struct bufferevent *buffer = server->tls
+                                     ? tls_accept(server->tls, base)
+                                     : bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
+    /* Asked before it is added: until evhttp has it, it looks as if it were closed. */
+    bool pause =
+        server->settings.connections ? is_full(server, 1) : ++server->accepted >= ACCEPTED_AT_ONCE;
     if (buffer)
         server_connections_add(&server->connections, buffer);
-    bool pause =
-        server->settings.connections ? is_full(server) : ++server->accepted >= ACCEPTED_AT_ONCE;
     if (pause)
         evconnlistener_disable(evhttp_bound_socket_get_listener(server->socket));
     return buffer;

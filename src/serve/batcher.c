@@ -115,21 +115,22 @@ static void tell_pending(struct batcher *batcher, const struct inference *infere
                       servable_version(inference->servable), change);
 }
 
-/* From here on the door may free it. */
+/* It no longer counts when its door hears of it; from then on the door may free it. */
 static void finish(struct batcher *batcher, struct inference *inference)
 {
     tell_pending(batcher, inference, -1);
+    pthread_mutex_lock(&batcher->lock);
+    batcher->pending--;
+    pthread_mutex_unlock(&batcher->lock);
     inference->done(inference);
 }
 
-static int finish_dropped(struct batcher *batcher, struct inference *dropped)
+static void finish_dropped(struct batcher *batcher, struct inference *dropped)
 {
-    int count = 0;
-    for (struct inference *next; dropped; dropped = next, count++) {
+    for (struct inference *next; dropped; dropped = next) {
         next = dropped->next;
         finish(batcher, dropped);
     }
-    return count;
 }
 
 static void compute(struct worker *worker, int count)
@@ -167,11 +168,10 @@ static void *work(void *context)
         if (count == 0 && !dropped)
             continue;
         pthread_mutex_unlock(&batcher->lock);
-        int over = finish_dropped(batcher, dropped);
+        finish_dropped(batcher, dropped);
         if (count > 0)
             compute(worker, count);
         pthread_mutex_lock(&batcher->lock);
-        batcher->pending -= count + over;
     }
     pthread_mutex_unlock(&batcher->lock);
     return NULL;
@@ -184,16 +184,6 @@ static bool refuse(struct inference *inference, enum serve_status status, const 
     inference->status = status;
     error_set(&inference->error, ERROR_CANCELLED, "%s", why);
     return false;
-}
-
-/* Who has left, or whose time is over, makes room. */
-static struct inference *sweep(struct batcher *batcher, struct batch_queue *queue, double now)
-{
-    struct inference *dropped = NULL;
-    int before = queue->count;
-    batch_queue_sweep(queue, now, &dropped);
-    batcher->pending -= before - queue->count;
-    return dropped;
 }
 
 bool batcher_add(struct batcher *batcher, struct inference *inference)
@@ -209,7 +199,7 @@ bool batcher_add(struct batcher *batcher, struct inference *inference)
     bool ending = batcher->ending;
     bool taken = !ending && batch_queue_add(queue, rules, inference, now);
     if (!taken && !ending) {
-        dropped = sweep(batcher, queue, now);
+        batch_queue_sweep(queue, now, &dropped); /* who has left makes room */
         taken = batch_queue_add(queue, rules, inference, now);
     }
     if (taken) {

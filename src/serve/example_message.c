@@ -101,7 +101,7 @@ static int read_task(const struct proto_reader *outer, const struct proto_field 
     while ((more = proto_next(&reader, &inner, err)) > 0) {
         if (inner.number == 1 && model_spec_read(&reader, &inner, arena, &out->spec, err) < 0)
             return -1;
-        if (inner.number == 2 && message_text(&reader, &inner, arena, &out->method, err) < 0)
+        if (inner.number == 2 && field_text(&reader, &inner, arena, &out->method, err) < 0)
             return -1;
     }
     return more;

@@ -127,8 +127,7 @@ static int make_server(struct grpc_door *door, struct error *err)
         integer_argument(GRPC_ARG_MAX_METADATA_SIZE, METADATA_BYTES),
         integer_argument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, milliseconds(options->idle_seconds)),
         integer_argument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
-                         options->request_seconds > 0 ? milliseconds(options->request_seconds)
-                                                      : 20000),
+                         milliseconds(options->request_seconds)),
         integer_argument(GRPC_ARG_ENABLE_CHANNELZ, 0),
     };
     grpc_channel_args list = {.num_args = 8, .args = arguments};

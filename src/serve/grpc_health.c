@@ -30,7 +30,7 @@ static int read_service(struct door_call *call, const char **out, struct error *
     *out = "";
     proto_open(&reader, call->message, call->bytes);
     while ((more = proto_next(&reader, &field, err)) > 0)
-        if (field.number == 1 && message_text(&reader, &field, call->arena, out, err) < 0)
+        if (field.number == 1 && field_text(&reader, &field, call->arena, out, err) < 0)
             return -1;
     return more;
 }

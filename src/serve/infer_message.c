@@ -100,9 +100,9 @@ static int read_input(const struct proto_reader *outer, const struct proto_field
     while ((more = proto_next(&reader, &inner, err)) > 0) {
         int status = 0;
         if (inner.number == TENSOR_NAME)
-            status = message_text(&reader, &inner, arena, &out->name, err);
+            status = field_text(&reader, &inner, arena, &out->name, err);
         else if (inner.number == TENSOR_DATATYPE)
-            status = message_text(&reader, &inner, arena, &out->datatype, err);
+            status = field_text(&reader, &inner, arena, &out->datatype, err);
         else if (inner.number == TENSOR_SHAPE)
             status = read_shape(&reader, &inner, out, err);
         else if (inner.number == TENSOR_CONTENTS) {
@@ -125,7 +125,7 @@ static int read_output(const struct proto_reader *outer, const struct proto_fiel
     if (proto_enter(outer, field, &reader, err) < 0)
         return -1;
     while ((more = proto_next(&reader, &inner, err)) > 0)
-        if (inner.number == TENSOR_NAME && message_text(&reader, &inner, arena, out, err) < 0)
+        if (inner.number == TENSOR_NAME && field_text(&reader, &inner, arena, out, err) < 0)
             return -1;
     return more;
 }
@@ -142,8 +142,7 @@ static int read_parameter(const struct proto_reader *outer, const struct proto_f
     if (!text_view_is(&entry.key, "signature_name"))
         return 0;
     while ((more = proto_next(&entry.value, &inner, err)) > 0)
-        if (inner.number == 3 &&
-            message_text(&entry.value, &inner, arena, &spec->signature, err) < 0)
+        if (inner.number == 3 && field_text(&entry.value, &inner, arena, &spec->signature, err) < 0)
             return -1;
     return more;
 }
@@ -168,14 +167,14 @@ static int read_field(const struct proto_reader *reader, const struct proto_fiel
     const char *version;
     switch (field->number) {
     case REQUEST_MODEL:
-        return message_text(reader, field, arena, &out->spec.name, err);
+        return field_text(reader, field, arena, &out->spec.name, err);
     case REQUEST_VERSION:
-        if (message_text(reader, field, arena, &version, err) < 0)
+        if (field_text(reader, field, arena, &version, err) < 0)
             return -1;
         take_version(version, &out->spec);
         return 0;
     case REQUEST_ID:
-        return message_text(reader, field, arena, &out->id, err);
+        return field_text(reader, field, arena, &out->id, err);
     case REQUEST_PARAMETERS:
         return read_parameter(reader, field, arena, &out->spec, err);
     case REQUEST_INPUTS:
@@ -218,9 +217,9 @@ int infer_name_read(const void *message, size_t bytes, struct arena *arena, stru
     *out = (struct model_spec){.present = true, .name = "", .signature = ""};
     proto_open(&reader, message, bytes);
     while ((more = proto_next(&reader, &field, err)) > 0) {
-        if (field.number == 1 && message_text(&reader, &field, arena, &out->name, err) < 0)
+        if (field.number == 1 && field_text(&reader, &field, arena, &out->name, err) < 0)
             return -1;
-        if (field.number == 2 && message_text(&reader, &field, arena, &version, err) < 0)
+        if (field.number == 2 && field_text(&reader, &field, arena, &version, err) < 0)
             return -1;
     }
     take_version(version, out);

@@ -23,7 +23,7 @@ int metadata_request_read(const void *message, size_t bytes, struct arena *arena
             return -1;
         if (field.number != 2)
             continue;
-        if (message_text(&reader, &field, arena, &name, err) < 0)
+        if (field_text(&reader, &field, arena, &name, err) < 0)
             return -1;
         out->field_count++;
         if (!out->unknown && strcmp(name, "signature_def") != 0)

@@ -6,8 +6,8 @@
 
 enum { SPEC_NAME = 1, SPEC_VERSION = 2, SPEC_SIGNATURE = 3, SPEC_LABEL = 4 };
 
-int message_text(const struct proto_reader *reader, const struct proto_field *field,
-                 struct arena *arena, const char **out, struct error *err)
+int field_text(const struct proto_reader *reader, const struct proto_field *field,
+               struct arena *arena, const char **out, struct error *err)
 {
     if (proto_expect(reader, field, PROTO_BYTES, err) < 0)
         return -1;
@@ -48,7 +48,7 @@ static int read_label(const struct proto_reader *reader, const struct proto_fiel
                       struct arena *arena, struct model_spec *spec, struct error *err)
 {
     spec->has_version = false;
-    return message_text(reader, field, arena, &spec->label, err);
+    return field_text(reader, field, arena, &spec->label, err);
 }
 
 int model_spec_read(const struct proto_reader *outer, const struct proto_field *field,
@@ -63,11 +63,11 @@ int model_spec_read(const struct proto_reader *outer, const struct proto_field *
     while ((more = proto_next(&reader, &inner, err)) > 0) {
         int status = 0;
         if (inner.number == SPEC_NAME)
-            status = message_text(&reader, &inner, arena, &spec->name, err);
+            status = field_text(&reader, &inner, arena, &spec->name, err);
         else if (inner.number == SPEC_VERSION)
             status = read_version(&reader, &inner, spec, err);
         else if (inner.number == SPEC_SIGNATURE)
-            status = message_text(&reader, &inner, arena, &spec->signature, err);
+            status = field_text(&reader, &inner, arena, &spec->signature, err);
         else if (inner.number == SPEC_LABEL)
             status = read_label(&reader, &inner, arena, spec, err);
         if (status < 0)

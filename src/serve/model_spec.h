@@ -32,8 +32,8 @@ void model_spec_write(uint32_t number, const char *name, const char *signature, 
                       struct strbuf *out);
 
 /* The text of a field, in the arena. Fails when there is a NUL in it, which no name has. */
-int message_text(const struct proto_reader *reader, const struct proto_field *field,
-                 struct arena *arena, const char **out, struct error *err);
+int field_text(const struct proto_reader *reader, const struct proto_field *field,
+               struct arena *arena, const char **out, struct error *err);
 
 /* An entry of a map from texts to messages. */
 struct message_entry {

@@ -117,7 +117,7 @@ static int read_label(const struct proto_reader *outer, const struct proto_field
     if (proto_enter(outer, field, &reader, err) < 0)
         return -1;
     while ((more = proto_next(&reader, &inner, err)) > 0) {
-        if (inner.number == 1 && message_text(&reader, &inner, arena, &out->name, err) < 0)
+        if (inner.number == 1 && field_text(&reader, &inner, arena, &out->name, err) < 0)
             return -1;
         if (inner.number != 2)
             continue;
@@ -143,15 +143,15 @@ static int read_model_field(const struct proto_reader *reader, const struct prot
     const char *platform;
     switch (field->number) {
     case MODEL_NAME:
-        return message_text(reader, field, arena, &config->name, err);
+        return field_text(reader, field, arena, &config->name, err);
     case MODEL_PATH:
-        return message_text(reader, field, arena, &config->base_path, err);
+        return field_text(reader, field, arena, &config->base_path, err);
     case MODEL_TYPE:
         if (field->wire == PROTO_VARINT && field->value > 1)
             return error_set(err, ERROR_FORMAT, "model_type other than TENSORFLOW");
         return 0;
     case MODEL_PLATFORM:
-        if (message_text(reader, field, arena, &platform, err) < 0)
+        if (field_text(reader, field, arena, &platform, err) < 0)
             return -1;
         return check_platform(platform, err);
     case MODEL_LOGGING:
@@ -245,7 +245,7 @@ int reload_request_read(const void *message, size_t bytes, struct arena *arena,
         if (field.number == 1 && read_config(&reader, &field, arena, out, models, err) < 0)
             return -1;
         if (field.number == 2 &&
-            message_text(&reader, &field, arena, &metrics[out->metric_count++], err) < 0)
+            field_text(&reader, &field, arena, &metrics[out->metric_count++], err) < 0)
             return -1;
     }
     return more;

@@ -4,7 +4,9 @@
 #include <limits.h>
 #include <malloc.h>
 #include <math.h>
+#include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/clock.h"
@@ -16,7 +18,10 @@
 #include "serve/version_files.h"
 #include "serve/warmup.h"
 
-enum { ENDED_KEPT = 8 }; /* versions no longer served whose end is still told */
+enum {
+    ENDED_KEPT = 8, /* versions no longer served whose end is still told */
+    LOADING_NICENESS = 10,
+};
 
 /* --- state ----------------------------------------------------------------------------------- */
 
@@ -106,22 +111,53 @@ static int read_version(struct repository *repository, const struct model *model
     return 0;
 }
 
+struct loading {
+    struct repository *repository;
+    const struct model *model;
+    const struct version *version;
+    struct servable *servable;
+    struct error err;
+    int status;
+};
+
+static void *load_after_others(void *context)
+{
+    struct loading *loading = context;
+    setpriority(PRIO_PROCESS, (id_t)gettid(), LOADING_NICENESS);
+    loading->status = read_version(loading->repository, loading->model, loading->version,
+                                   &loading->servable, &loading->err);
+    return NULL;
+}
+
+/* Beside a version that answers, loading steps back: on a thread of its own, whose helpers inherit
+ * that they come after everyone else. */
+static void load(struct loading *loading)
+{
+    pthread_t thread;
+    if (has_available(loading->model) && thread_start(&thread, load_after_others, loading) == 0) {
+        pthread_join(thread, NULL);
+        return;
+    }
+    loading->status = read_version(loading->repository, loading->model, loading->version,
+                                   &loading->servable, &loading->err);
+}
+
 static void load_version(struct repository *repository, const struct model *model,
                          struct version *version)
 {
-    struct error err = {0};
-    struct servable *servable = NULL;
+    struct loading loading = {.repository = repository, .model = model, .version = version};
     double start = clock_seconds();
     version->tried = version->stamp;
     set_state(repository, model, version, VERSION_LOADING, SERVE_OK, "");
-    if (read_version(repository, model, version, &servable, &err) < 0) {
+    load(&loading);
+    if (loading.status < 0) {
         version->failures++;
         version->next_try = clock_seconds() + repository->settings.retry_seconds;
-        set_state(repository, model, version, VERSION_END, SERVE_UNKNOWN, err.message);
+        set_state(repository, model, version, VERSION_END, SERVE_UNKNOWN, loading.err.message);
         return;
     }
     pthread_mutex_lock(&repository->lock);
-    version->servable = servable;
+    version->servable = loading.servable;
     version->failures = 0;
     version->loaded_seconds = clock_seconds() - start;
     pthread_mutex_unlock(&repository->lock);

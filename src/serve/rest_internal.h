@@ -53,6 +53,9 @@ struct rest_door {
     int calls;            /* in flight */
 };
 
+/* rest_call.c: answers what is asked of models; `context` is the door. On the server's thread. */
+void rest_call_begin(void *context, struct server_request *request);
+void rest_call_free(struct rest_call *call); /* accepts NULL; one that is not in flight */
 /* rest_page.c: adds the routes of the status page. */
 int rest_page_route(struct rest_door *door, struct error *err);
 

@@ -12,7 +12,7 @@ serve() {
     shift
     "$LOCKSTEP" serve --host 127.0.0.1 --port 0 --rest-port auto "$@" >"$log" 2>&1 </dev/null &
     server=$!
-    until port=$(sed -n 's/.*REST API at:[^:]*:\([0-9]*\) .*/\1/p' "$log") && [ -n "$port" ]; do
+    until port=$(sed -n 's/.*REST API at:[^:]*:\([0-9]*\) .*/\1/p' "$log" 2>/dev/null) && [ -n "$port" ]; do
         kill -0 "$server" 2>/dev/null || { fail "serve $*: $(cat "$log")"; return 1; }
         sleep 0.05
     done
@@ -72,6 +72,22 @@ ask "$url/"
 mentions out '<title>lockstep serve</title>'
 grep -q '127.0.0.1 "POST /v1/models/mnist:predict" OK' "$work/access" ||
     fail "the access log: $(cat "$work/access")"
+
+# --- the same bits as eval --as-served, at an equal batch
+python3 - >"$work/four" <<'EOP'
+import json
+print(json.dumps({"inputs": {"input_tensor": [[[[(r * c * k % 11) / 11] for c in range(28)] for r in range(28)]
+                                               for k in range(4)]}}))
+EOP
+run 0 eval "$work/models/1" --as-served --inputs "$work/four" --batch-size 4 --outputs "$work/local"
+ask -d @"$work/four" "$url/v1/models/mnist:predict"
+answers 200
+python3 - "$work/local" "$work/out" <<'EOP' || fail "the server's numbers are not those of eval --as-served"
+import json, struct, sys
+a, b = (json.load(open(path))["outputs"] for path in sys.argv[1:])
+bits = lambda rows: [struct.pack("f", v) for row in rows for v in row]
+sys.exit(bits(a["probabilities"]) != bits(b["probabilities"]) or len(b["probabilities"]) != 4)
+EOP
 
 # --- a body nested 100,000 deep, and one that is too large
 python3 -c 'print("{\"instances\": " + "[" * 100000 + "]" * 100000 + "}")' >"$work/deep"
@@ -172,6 +188,46 @@ until ask --cacert "$work/ca.pem" "$url/readyz" && grep -q true "$work/out"; do 
 ask --cacert "$work/ca.pem" -d @"$work/body" "$url/v1/models/models:predict"
 answers 200
 stop 0
+
+# --- too many at once: some are refused, none is lost, and SIGTERM waits for those in flight
+serve flood --model "mnist=$work/models" --max-batch-size 4 --max-enqueued-batches 1
+ready
+python3 - "$port" "$work/body" "$server" <<'EOP' || fail "overload: see above"
+import http.client, os, signal, sys, threading
+port, body, server = int(sys.argv[1]), open(sys.argv[2], "rb").read(), int(sys.argv[3])
+codes, lock, begun = [], threading.Lock(), threading.Barrier(25)
+def ask():
+    line = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    line.connect()
+    begun.wait()
+    for _ in range(4):
+        try:
+            line.request("POST", "/v1/models/mnist:predict", body)
+            reply = line.getresponse()
+            reply.read()
+            code = reply.status
+            over = reply.getheader("Connection") == "close"
+        except (http.client.HTTPException, OSError) as error:
+            code, over = repr(error), True
+        with lock:
+            codes.append(code)
+            first = len(codes) == 40
+        if first:
+            os.kill(server, signal.SIGTERM)
+        if over:
+            break
+threads = [threading.Thread(target=ask) for _ in range(24)]
+for thread in threads: thread.start()
+begun.wait()
+for thread in threads: thread.join()
+counts = {code: codes.count(code) for code in set(codes)}
+if not set(counts) <= {200, 429}: print(counts)
+sys.exit(not set(counts) <= {200, 429} or counts.get(200, 0) < 1)
+EOP
+wait "$server"
+status=$?
+[ "$status" -eq 0 ] || fail "the server ended with $status: $(tail -3 "$log")"
+server=
 
 # --- what cannot be served is said at once
 run 2 serve

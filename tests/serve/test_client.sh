@@ -96,15 +96,15 @@ make_certificate visitor
 make_certificate stranger
 start_fake certificate=door.pem key=door.key
 port=${server##*:}
-run 0 client -s "localhost:$port" -d eval.csv -n 2 -w 1 --ca-file door.pem
-run 1 client -s "localhost:$port" -d eval.csv -n 2 -w 1 --ca-file stranger.pem --deadline 2
-run 1 client -s "localhost:$port" -d eval.csv -n 2 -w 1 --deadline 2
+run 0 client -s "127.0.0.1:$port" -d eval.csv -n 2 -w 1 --ca-file door.pem
+run 1 client -s "127.0.0.1:$port" -d eval.csv -n 2 -w 1 --ca-file stranger.pem --deadline 2
+run 1 client -s "127.0.0.1:$port" -d eval.csv -n 2 -w 1 --deadline 2
 start_fake certificate=door.pem key=door.key client-ca=visitor.pem
 port=${server##*:}
-run 0 client -s "localhost:$port" -d eval.csv -n 2 -w 1 --ca-file door.pem \
+run 0 client -s "127.0.0.1:$port" -d eval.csv -n 2 -w 1 --ca-file door.pem \
     --certificate-file visitor.pem --key-file visitor.key
-run 1 client -s "localhost:$port" -d eval.csv -n 2 -w 1 --ca-file door.pem --deadline 2
-run 1 client -s "localhost:$port" -d eval.csv -n 2 -w 1 --ca-file door.pem --deadline 2 \
+run 1 client -s "127.0.0.1:$port" -d eval.csv -n 2 -w 1 --ca-file door.pem --deadline 2
+run 1 client -s "127.0.0.1:$port" -d eval.csv -n 2 -w 1 --ca-file door.pem --deadline 2 \
     --certificate-file stranger.pem --key-file stranger.key
 
 finish

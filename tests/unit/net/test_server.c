@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -435,4 +436,86 @@ TEST(token, is_found_among_cookies)
     ASSERT_FALSE(token_equal("abc", "abd"));
     ASSERT_FALSE(token_equal("abc", NULL));
     ASSERT_TRUE(token_equal("abc", "abc"));
+}
+
+/* One connection after the other; false when one is not answered. */
+static bool ask_again_and_again(int port)
+{
+    static const char head[] = "POST /echo HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                               "Content-Length: 8\r\n\r\n";
+    for (int i = 0; i < 20; i++) {
+        char reply[4096] = "";
+        struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+        to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        int line = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        struct timeval limit = {.tv_sec = 20};
+        setsockopt(line, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+        bool heard_it = connect(line, (struct sockaddr *)&to, sizeof to) == 0 &&
+                        send(line, head, sizeof head - 1, MSG_NOSIGNAL) > 0 &&
+                        send(line, "good day", 8, MSG_NOSIGNAL) > 0 &&
+                        recv(line, reply, sizeof reply - 1, 0) > 0;
+        close(line);
+        if (!heard_it || !strstr(reply, "HTTP/1.1 200"))
+            return false;
+    }
+    return true;
+}
+
+/* From other processes: there the server's descriptors are its own, and given out again at once. */
+TEST(server, answers_many_short_connections_beside_each_other)
+{
+    enum { CLIENTS = 4 };
+    pid_t clients[CLIENTS];
+    struct server *server = open_server((struct server_settings){.connections = 100});
+    route(server, "POST", "/echo", echo, NULL);
+    start(server);
+    for (int i = 0; i < CLIENTS; i++) {
+        clients[i] = fork();
+        if (clients[i] == 0)
+            _exit(ask_again_and_again(server_port(server)) ? 0 : 1);
+        ASSERT_INT(clients[i], >, 0);
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        int status = 0;
+        ASSERT_INT(waitpid(clients[i], &status, 0), ==, clients[i]);
+        ASSERT_INT(status, ==, 0);
+    }
+    server_destroy(server);
+}
+
+TEST(server, takes_the_longest_route_that_fits)
+{
+    struct server *server = open_server((struct server_settings){0});
+    route(server, "GET", "/a/*", greet, "short");
+    route(server, "GET", "/a/b/*", greet, "long");
+    route(server, "GET", "/a/b/c", greet, "whole");
+    start(server);
+    ASSERT_CONTAINS(ask(server, "GET /a/x", LOCAL), "\r\n\r\nshort");
+    ASSERT_CONTAINS(ask(server, "GET /a/b/x/y", LOCAL), "\r\n\r\nlong");
+    ASSERT_CONTAINS(ask(server, "GET /a/b/c", LOCAL), "\r\n\r\nwhole");
+    ASSERT_CONTAINS(ask(server, "GET /a", LOCAL), "HTTP/1.1 404");
+    ASSERT_CONTAINS(ask(server, "POST /a/x", "Host: localhost\r\nContent-Length: 0\r\n"),
+                    "HTTP/1.1 405");
+    server_destroy(server);
+}
+
+TEST(server, takes_no_more_connections_than_told)
+{
+    struct server *server = open_server((struct server_settings){.connections = 2});
+    route(server, "GET", "/hello", greet, "good day");
+    start(server);
+    int first = dial(server), second = dial(server);
+    say(first, "GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    hear(first, "good day");
+    say(second, "GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    hear(second, "good day");
+    int third = dial(server); /* the kernel takes it; nobody answers */
+    say(third, "GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    struct pollfd look = {.fd = third, .events = POLLIN};
+    ASSERT_INT(poll(&look, 1, 600), ==, 0);
+    close(first);
+    hear(third, "good day");
+    close(second);
+    close(third);
+    server_destroy(server);
 }
