@@ -189,11 +189,8 @@ crash: $(BUILD)/$(NAME) $(CRASH_PARTS)
 long:
 	@$(MAKE) --no-print-directory crash CRASH_FLAGS="--long"
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600
-<<<<<<< HEAD
 	@CHAOS_FAULTS=300 CHAOS_SEED=$$(date +%s) CHAOS_LOG=build/chaos.log tests/ranks/test_agents_chaos.sh
-=======
 	@tests/serve/soak --seconds 3600 $(BUILD)/$(NAME)
->>>>>>> c2
 	@tests/accuracy/criteo
 	@tests/accuracy/imagenette
 	@$(MAKE) --no-print-directory fresh
