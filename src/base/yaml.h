@@ -12,8 +12,8 @@ struct strbuf;
 struct yaml_writer;
 
 /* Writes documents in block style to the end of `out`, which must outlive the writer. A text is
- * written plain only where no reader, of YAML 1.1 or 1.2, could take it for anything else; a text of
- * several lines as a block. Failures are remembered: yaml_writer_close reports the first. */
+ * written plain only where no reader, of YAML 1.1 or 1.2, could take it for anything else; a text
+ * of several lines as a block. Failures are remembered: yaml_writer_close reports the first. */
 int yaml_writer_open(struct strbuf *out, struct yaml_writer **writer, struct error *err);
 int yaml_writer_close(struct yaml_writer *writer, struct error *err); /* accepts NULL; frees it */
 
@@ -36,8 +36,8 @@ void yaml_bool(struct yaml_writer *writer, const char *key, bool value, const ch
 enum yaml_reading { YAML_TEXTS, YAML_TYPES };
 enum { YAML_MAX_DEPTH = 64 };
 
-/* All documents, as one array. Keys that occur twice, aliases, and nesting beyond YAML_MAX_DEPTH are
- * refused, with the line. */
+/* All documents, as one array. Keys that occur twice, aliases, and nesting beyond YAML_MAX_DEPTH
+ * are refused, with the line. */
 int yaml_read(const char *text, size_t bytes, enum yaml_reading reading, struct json **out,
               struct error *err);
 

@@ -109,8 +109,8 @@ static const char *copy_lines(struct strbuf *out, const char *from, size_t lines
     return from + rest;
 }
 
-/* libyaml knows no comments. It reads its own document again, and tells on which line each scalar that
- * has a comment ended. */
+/* libyaml knows no comments. It reads its own document again, and tells on which line each scalar
+ * that has a comment ended. */
 static void copy_with_notes(struct yaml_writer *writer, yaml_parser_t *parser)
 {
     const char *at = writer->document.text;

@@ -61,7 +61,8 @@ struct k8s_kubectl {
     const char *copy_to; /* a file that gets the output, too; NULL: none */
 };
 int k8s_kubectl(const struct k8s_kubectl *call, int *status, struct error *err);
-/* `kubectl get WORDS -o json`; *out is NULL when it answers with an error, which goes to `errors`. */
+/* `kubectl get WORDS -o json`; *out is NULL when it answers with an error, which goes to
+ * `errors`. */
 int k8s_get(const struct k8s_target *target, const struct deployment *deployment,
             const char *const *words, struct json **out, struct strbuf *errors, struct error *err);
 

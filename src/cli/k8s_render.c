@@ -59,8 +59,8 @@ static int run_package(struct options *parsed, void *given, struct error *err)
         return error_set(err, ERROR_MEMORY, "no memory for the package");
     for (int i = 0; i < wanted->parameters.count; i++)
         assignments[i] = wanted->parameters.items[i];
-    int status = package_write(assignments, write_file,
-                               (void *)(uintptr_t)wanted->directory, memory, err);
+    int status =
+        package_write(assignments, write_file, (void *)(uintptr_t)wanted->directory, memory, err);
     arena_destroy(memory);
     if (status == 0)
         printf("%s/quickstart/mlops: single-node, multi-node and pipeline, each with "

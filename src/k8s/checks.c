@@ -133,8 +133,8 @@ static bool has_parent(const char *path)
     return false;
 }
 
-/* Kubernetes takes no colon in a mount path; the others would mean something to the kubelet, to Argo
- * or to YAML inside a workflow. */
+/* Kubernetes takes no colon in a mount path; the others would mean something to the kubelet, to
+ * Argo or to YAML inside a workflow. */
 static bool is_place(const char *text)
 {
     return *text && strlen(text) < 1024 && !strpbrk(text, ":$\"\\{}`") && !has_parent(text) &&

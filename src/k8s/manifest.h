@@ -1,6 +1,6 @@
 /* Objects for the API server, as a tree that is then written: types stay what they are, and texts
- * are quoted where YAML needs it. Where a value comes from parameters the tree remembers it, so that
- * a package can carry kustomize's setters. */
+ * are quoted where YAML needs it. Where a value comes from parameters the tree remembers it, so
+ * that a package can carry kustomize's setters. */
 #ifndef K8S_MANIFEST_H
 #define K8S_MANIFEST_H
 
@@ -22,8 +22,8 @@ struct manifest *manifest_create(const struct deployment *deployment); /* NULL: 
 struct manifest *manifest_create_template(const struct deployment *deployment);
 void manifest_destroy(struct manifest *manifest); /* accepts NULL */
 
-/* A new object with name (a pattern, see deployment_expand), our labels, and the namespace if one was
- * given and the object has one. Objects keep their order. */
+/* A new object with name (a pattern, see deployment_expand), our labels, and the namespace if one
+ * was given and the object has one. Objects keep their order. */
 struct node *manifest_object(struct manifest *manifest, const char *api_version, const char *kind,
                              const char *name);
 struct node *manifest_cluster_object(struct manifest *manifest, const char *api_version,
@@ -49,8 +49,8 @@ void node_bool(struct node *parent, const char *key, bool value);
 void node_pattern(struct node *parent, const char *key, const char *pattern);
 /* The parameter as a number. */
 void node_number(struct node *parent, const char *key, enum parameter parameter);
-/* A number made of parameters; `parameter` when one alone decides it, else PARAMETER_COUNT. In a list
- * of words it is a text. */
+/* A number made of parameters; `parameter` when one alone decides it, else PARAMETER_COUNT. In a
+ * list of words it is a text. */
 void node_word_number(struct node *list, int64_t value, enum parameter parameter);
 /* Copies a value that the user gave as JSON. */
 void node_json(struct node *parent, const char *key, const struct json *value);

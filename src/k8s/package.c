@@ -33,8 +33,8 @@ static void open_definition(struct yaml_writer *yaml, const char *prefix, const 
     yaml_open_map(yaml, key);
 }
 
-/* No type is given: kustomize then keeps each field's own, and USER_ID is a number in a pod and a text
- * in a ConfigMap. */
+/* No type is given: kustomize then keeps each field's own, and USER_ID is a number in a pod and a
+ * text in a ConfigMap. */
 static void write_setter(void *context, enum parameter parameter)
 {
     struct writing *writing = context;
@@ -109,8 +109,8 @@ static int write_krmfile(struct writing *writing, const struct manifest *manifes
     return status;
 }
 
-/* ConfigMap: config-map.yaml, PersistentVolume: persistent-volume.yaml; MPIJob as the documents have
- * it. */
+/* ConfigMap: config-map.yaml, PersistentVolume: persistent-volume.yaml; MPIJob as the documents
+ * have it. */
 static void file_name(const char *kind, char *name, size_t capacity)
 {
     size_t used = 0;

@@ -1,6 +1,6 @@
-/* What a deployment can be told: one table of names, types, defaults and words about each. The names
- * and defaults are those of the documents that users come from; who runs it is not: unless told, not
- * root. */
+/* What a deployment can be told: one table of names, types, defaults and words about each. The
+ * names and defaults are those of the documents that users come from; who runs it is not: unless
+ * told, not root. */
 #ifndef K8S_PARAMETERS_H
 #define K8S_PARAMETERS_H
 

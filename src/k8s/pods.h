@@ -1,6 +1,6 @@
 /* Parts of pods that many kinds share. Every pod made here passes Pod Security's level `restricted`
- * (unless the user asked for root), may not write but to its volumes, says what it needs, and is given
- * time to save. */
+ * (unless the user asked for root), may not write but to its volumes, says what it needs, and is
+ * given time to save. */
 #ifndef K8S_PODS_H
 #define K8S_PODS_H
 

@@ -1,5 +1,5 @@
-/* Volumes: where the data is, and where results go. Pods may mount claims only (Pod Security refuses
- * inline NFS and hostPath), so volumes and claims are rendered for both. */
+/* Volumes: where the data is, and where results go. Pods may mount claims only (Pod Security
+ * refuses inline NFS and hostPath), so volumes and claims are rendered for both. */
 #ifndef K8S_STORAGE_H
 #define K8S_STORAGE_H
 
@@ -32,7 +32,8 @@ int storage_check(const struct deployment *deployment, struct error *err);
 const char *storage_output(const struct deployment *deployment);
 const char *storage_checkpoints(const struct deployment *deployment);
 
-/* A ConfigMap named after the deployment, with everything that training reads from its environment. */
+/* A ConfigMap named after the deployment, with everything that training reads from its
+ * environment. */
 void storage_config_map(struct manifest *manifest, const struct deployment *deployment);
 
 #endif

@@ -5,8 +5,8 @@
 struct arena;
 struct error;
 
-/* Quotes and backslashes as a POSIX shell takes them; $, ` and the rest mean themselves. The list, in
- * `memory`, ends in NULL. A quote that is not closed is refused. */
+/* Quotes and backslashes as a POSIX shell takes them; $, ` and the rest mean themselves. The list,
+ * in `memory`, ends in NULL. A quote that is not closed is refused. */
 int words_split(const char *line, struct arena *memory, const char *const **out, struct error *err);
 
 #endif

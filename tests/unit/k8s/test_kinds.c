@@ -1,5 +1,5 @@
-/* Whatever the parameters: what is rendered can be read by a YAML reader, has the types the API server
- * wants, and passes Pod Security's level restricted. */
+/* Whatever the parameters: what is rendered can be read by a YAML reader, has the types the API
+ * server wants, and passes Pod Security's level restricted. */
 #include "support/test.h"
 
 #include "base/arena.h"
