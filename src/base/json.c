@@ -213,11 +213,6 @@ bool json_as_bool(const struct json *json, bool missing)
     return json && json_is_boolean(inner(json)) ? json_is_true(inner(json)) : missing;
 }
 
-const char *json_as_text(const struct json *json, const char *missing)
-{
-    return json && json_is_string(inner(json)) ? json_string_value(inner(json)) : missing;
-}
-
 enum json_type json_type_of(const struct json *json)
 {
     switch (json ? json_typeof(inner(json)) : JSON_NULL) {
