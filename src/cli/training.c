@@ -265,6 +265,7 @@ static int start_saving(struct training *training, struct error *err)
                              .goal = training->goal,
                              .global_batch = training->ranks.global_batch,
                              .steps_per_epoch = steps_per_epoch(training),
+                             .sharded = training->ranks.trainer.shards > 0,
                              .params = training->params,
                              .updater = training->updater,
                              .plan = training->plan};
