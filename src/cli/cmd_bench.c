@@ -156,7 +156,6 @@ static int meet(struct job *job, struct bench_settings *settings, struct error *
     if (job->ranks.rank > 0) {
         job->out = NULL;
         settings->common.json = NULL;
-        settings->explain = false;
     }
     return 0;
 }

@@ -250,9 +250,9 @@ void ranks_describe(const struct ranks *ranks, struct json *out)
 
 /* May be another word on each rank: places, and what changes no result. */
 static const char *const own_matters[] = {
-    "data",        "eval-data",     "output-dir",   "checkpoint-dir", "json",
-    "tensorboard", "threads",       "data-threads", "dashboard",      "metrics-port",
-    "trace",       "progress-file", "quiet",        "verbose",        "MODEL",
+    "data",    "eval-data",    "output-dir", "checkpoint-dir", "json",  "tensorboard",
+    "threads", "data-threads", "dashboard",  "metrics-port",   "trace", "progress-file",
+    "quiet",   "verbose",      "MODEL",      "display-every",
 };
 
 static bool is_own_matter(const char *name)
