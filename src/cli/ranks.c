@@ -275,9 +275,20 @@ static uint64_t network_key(const struct graph *graph)
     return key;
 }
 
+static void list_data(const char *what, const struct source *data, struct strbuf *out)
+{
+    if (!data->kind)
+        strbuf_addf(out, "no %s\n", what);
+    else
+        strbuf_addf(out, "%s %s of %" PRId64 " examples, fingerprint %016" PRIx64 "\n",
+                    data->kind->name, what, data->kind->count(data->dataset),
+                    source_fingerprint(data));
+}
+
 /* One "name value" line for each fact; all ranks have the same names in the same order. */
 static void list_facts(const struct options *options, const struct session *session,
-                       const struct source *data, struct strbuf *out)
+                       const struct source *data, const struct source *evaluation,
+                       struct strbuf *out)
 {
     strbuf_addf(out, "version %s\n", LOCKSTEP_VERSION);
     strbuf_addf(out, "model %s\n", session->model->name);
@@ -292,8 +303,8 @@ static void list_facts(const struct options *options, const struct session *sess
         strbuf_add(out, "\n");
     }
     /* Last: another --seed, too, gives other drawn data, and is what to be told. */
-    strbuf_addf(out, "%s data of %" PRId64 " examples, fingerprint %016" PRIx64 "\n",
-                data->kind->name, data->kind->count(data->dataset), source_fingerprint(data));
+    list_data("data", data, out);
+    list_data("evaluation data", evaluation, out);
 }
 
 /* The first line in which two lists differ. */
@@ -385,13 +396,14 @@ static int compare_processors(struct ranks *ranks, const struct plan *plan, stru
 }
 
 int ranks_compare(struct ranks *ranks, const struct options *options, const struct session *session,
-                  const struct plan *plan, const struct source *data, struct error *err)
+                  const struct plan *plan, const struct source *data,
+                  const struct source *evaluation, struct error *err)
 {
     if (ranks->size == 1)
         return 0;
     struct strbuf facts;
     strbuf_init(&facts);
-    list_facts(options, session, data, &facts);
+    list_facts(options, session, data, evaluation, &facts);
     int status = facts.failed ? error_set(err, ERROR_MEMORY, "no memory to compare the ranks")
                               : compare_facts(ranks, facts.text, err);
     strbuf_release(&facts);

@@ -84,9 +84,11 @@ int ranks_make_plans(struct ranks *ranks, const struct session *session, struct 
                      const struct plan_options *options, struct error *err);
 void ranks_destroy_plans(struct ranks *ranks);
 /* Ranks that were told different things, or have different networks or data, are refused, naming the
- * first difference. Sets trainer.plain where only the processors differ. */
+ * first difference; `evaluation` may be all zero, none. Sets trainer.plain where only the processors
+ * differ. */
 int ranks_compare(struct ranks *ranks, const struct options *options, const struct session *session,
-                  const struct plan *plan, const struct source *data, struct error *err);
+                  const struct plan *plan, const struct source *data,
+                  const struct source *evaluation, struct error *err);
 /* Rank 0's weights, statistics and slots, to all. */
 int ranks_share(const struct ranks *ranks, struct params *params, struct updater *updater,
                 struct error *err);

@@ -286,7 +286,7 @@ static int make(struct training *training, struct error *err)
         updater_create(training->params, training->rule.groups, training->rule.group_count,
                        training->session.threads, &training->updater, err) < 0 ||
         ranks_compare(&training->ranks, training->options, &training->session, training->plan,
-                      &training->train.source, err) < 0)
+                      &training->train.source, &training->validation.source, err) < 0)
         return -1;
     updater_initialize_slots(training->updater);
     if (training->saving.resumed && training->ranks.rank == 0)

@@ -75,6 +75,10 @@ mixed 1 "$files --data mnist:$work/300" "$files --data mnist:$work/340"
 grep -q 'rank 0 has ".*examples.*", rank 1 has ".*examples.*"' "$work/err" ||
     fail "data of another size: $(cat "$work/err")"
 
+# Data for evaluation, too: a rank without any would not come when the others wait for its part.
+mixed 1 "$train" "$train --eval-data digits"
+mentions err "rank 0 has \"no evaluation data\", rank 1 has \"digits evaluation data of "
+
 # Wrong words end the job with the status for wrong words, and the rank is named.
 mixed 2 "$train" "$train --steps many"
 mentions err "lockstep train: rank 1: --steps=many: "
