@@ -287,6 +287,18 @@ const char *compute_find_nonfinite(struct compute *compute, const struct feed **
 
 /* --- making it -------------------------------------------------------------------------------- */
 
+static int make_rows(const struct compute *compute, struct rows *rows, int tables,
+                     struct error *err)
+{
+    int status = rows_create(rows, tables, err);
+    for (int t = 0; status == 0 && t < tables; t++) {
+        struct sparse_rows list;
+        plan_sparse(compute->options.plans[0], t, &list);
+        status = rows_describe(rows, t, list.param, list.dim, err);
+    }
+    return status;
+}
+
 static int take_places(struct compute *compute, struct error *err)
 {
     int places = compute->pieces.place_count;
@@ -317,7 +329,7 @@ static int take_places(struct compute *compute, struct error *err)
     for (int p = 1; p < places; p++, at += dense)
         compute->gradients[p] = at;
     for (int p = 0; p <= places; p++)
-        if (rows_create(&compute->rows[p], tables, err) < 0)
+        if (make_rows(compute, &compute->rows[p], tables, err) < 0)
             return -1;
     for (int i = 0; i < compute->pieces.part_count; i++) {
         compute->parts[i] = compute->gradients[compute->pieces.parts[i]];
