@@ -177,6 +177,12 @@ static int divide_batch(struct ranks *ranks, const struct ranks_settings *settin
                          "a batch of %" PRId64 " examples cannot be divided into %d equal parts: "
                          "choose --global-batch-size as a multiple of %d",
                          whole, ranks->pieces, ranks->pieces);
+    if (settings->shards && !settings->global_batch && ranks->size > 1 && ranks->rank == 0)
+        log_line(
+            LOG_WARNING,
+            "--batch-size is of one rank, so the bits are those of %d ranks only: with --shards "
+            "give --global-batch-size=%" PRId64,
+            ranks->size, whole);
     ranks->global_batch = whole;
     *batch = (int)(whole / ranks->pieces);
     return 0;

@@ -33,7 +33,8 @@ extern const char *const ranks_wires[];
         OPTION_INT(settings, ranks.shards, "shards", .min = 0, .max = 65536, .initial = "0",       \
                    .initial_note = "none", .value = "S",                                           \
                    .help = "compute each step as S shards that are added in a fixed order: the "   \
-                           "same bits for any number of ranks and cores up to S"),                 \
+                           "same bits for any number of ranks and cores up to S; with "            \
+                           "--global-batch-size"),                                                 \
         OPTION_INT(settings, ranks.shard_threads, "shard-threads", .min = 1, .max = 1024,          \
                    .initial = "1", .help = "threads that compute one shard"),                      \
         OPTION_TEXT(settings, ranks.bucket, "bucket", .value = "SIZE", .initial = "auto",          \
