@@ -1,7 +1,9 @@
 #include "base/threads.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -154,4 +156,13 @@ int thread_start(pthread_t *thread, void *(*main)(void *context), void *context)
     int code = pthread_create(thread, NULL, main, context);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return code;
+}
+
+/* Relative, for threads may have been told to step back before others were started beside them. */
+void thread_step_back(int nicer)
+{
+    errno = 0;
+    int now = getpriority(PRIO_PROCESS, 0); /* of this thread, on Linux */
+    if (errno == 0)
+        setpriority(PRIO_PROCESS, 0, now + nicer);
 }

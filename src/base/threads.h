@@ -13,6 +13,10 @@ int threads_available(void);
  * errno, 0 when it runs. */
 int thread_start(pthread_t *thread, void *(*main)(void *context), void *context);
 
+/* The calling thread, and those it starts from now on, give way to the others: so much nicer than it
+ * was. */
+void thread_step_back(int nicer);
+
 struct processor {
     char name[64];
     int sockets, cores, hardware_threads; /* of the whole machine */

@@ -132,7 +132,7 @@ static int make_plan(struct job *job, struct error *err)
     if (ranks_make_plans(&job->ranks, &job->session, job->params, &plan, err) < 0)
         return -1;
     return ranks_compare(&job->ranks, job->options, &job->session, job->plan, &job->data.source,
-                         err);
+                         &(struct source){0}, err);
 }
 
 static int make_trace(struct job *job, struct error *err)
@@ -156,7 +156,6 @@ static int meet(struct job *job, struct bench_settings *settings, struct error *
     if (job->ranks.rank > 0) {
         job->out = NULL;
         settings->common.json = NULL;
-        settings->explain = false;
     }
     return 0;
 }

@@ -177,6 +177,12 @@ static int divide_batch(struct ranks *ranks, const struct ranks_settings *settin
                          "a batch of %" PRId64 " examples cannot be divided into %d equal parts: "
                          "choose --global-batch-size as a multiple of %d",
                          whole, ranks->pieces, ranks->pieces);
+    if (settings->shards && !settings->global_batch && ranks->size > 1 && ranks->rank == 0)
+        log_line(
+            LOG_WARNING,
+            "--batch-size is of one rank, so the bits are those of %d ranks only: with --shards "
+            "give --global-batch-size=%" PRId64,
+            ranks->size, whole);
     ranks->global_batch = whole;
     *batch = (int)(whole / ranks->pieces);
     return 0;
@@ -275,6 +281,7 @@ static const char *const own_matters[] = {
     "export-dir",
     "labels",
     "image-bytes-as-serving-input",
+    "display-every",
 };
 
 static bool is_own_matter(const char *name)
@@ -297,6 +304,16 @@ static uint64_t network_key(const struct graph *graph)
     return key;
 }
 
+static void list_data(const char *what, const struct source *data, struct strbuf *out)
+{
+    if (!data->kind)
+        strbuf_addf(out, "no %s\n", what);
+    else
+        strbuf_addf(out, "%s %s of %" PRId64 " examples, fingerprint %016" PRIx64 "\n",
+                    data->kind->name, what, data->kind->count(data->dataset),
+                    source_fingerprint(data));
+}
+
 /* One "name value" line for each fact; all ranks have the same names in the same order. */
 void ranks_list_facts(const struct options *options, const struct session *session,
                       const char *without, struct strbuf *out)
@@ -316,12 +333,13 @@ void ranks_list_facts(const struct options *options, const struct session *sessi
 }
 
 static void list_facts(const struct options *options, const struct session *session,
-                       const struct source *data, struct strbuf *out)
+                       const struct source *data, const struct source *evaluation,
+                       struct strbuf *out)
 {
     ranks_list_facts(options, session, NULL, out);
     /* Last: another --seed, too, gives other drawn data, and is what to be told. */
-    strbuf_addf(out, "%s data of %" PRId64 " examples, fingerprint %016" PRIx64 "\n",
-                data->kind->name, data->kind->count(data->dataset), source_fingerprint(data));
+    list_data("data", data, out);
+    list_data("evaluation data", evaluation, out);
 }
 
 void ranks_find_difference(const char **a, const char **b)
@@ -419,13 +437,14 @@ static int compare_processors(struct ranks *ranks, const struct plan *plan, stru
 }
 
 int ranks_compare(struct ranks *ranks, const struct options *options, const struct session *session,
-                  const struct plan *plan, const struct source *data, struct error *err)
+                  const struct plan *plan, const struct source *data,
+                  const struct source *evaluation, struct error *err)
 {
     if (ranks->size == 1)
         return 0;
     struct strbuf facts;
     strbuf_init(&facts);
-    list_facts(options, session, data, &facts);
+    list_facts(options, session, data, evaluation, &facts);
     int status = facts.failed ? error_set(err, ERROR_MEMORY, "no memory to compare the ranks")
                               : compare_facts(ranks, facts.text, err);
     strbuf_release(&facts);

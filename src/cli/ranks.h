@@ -33,7 +33,8 @@ extern const char *const ranks_wires[];
         OPTION_INT(settings, ranks.shards, "shards", .min = 0, .max = 65536, .initial = "0",       \
                    .initial_note = "none", .value = "S",                                           \
                    .help = "compute each step as S shards that are added in a fixed order: the "   \
-                           "same bits for any number of ranks and cores up to S"),                 \
+                           "same bits for any number of ranks and cores up to S; with "            \
+                           "--global-batch-size"),                                                 \
         OPTION_INT(settings, ranks.shard_threads, "shard-threads", .min = 1, .max = 1024,          \
                    .initial = "1", .help = "threads that compute one shard"),                      \
         OPTION_TEXT(settings, ranks.bucket, "bucket", .value = "SIZE", .initial = "auto",          \
@@ -84,9 +85,11 @@ int ranks_make_plans(struct ranks *ranks, const struct session *session, struct 
                      const struct plan_options *options, struct error *err);
 void ranks_destroy_plans(struct ranks *ranks);
 /* Ranks that were told different things, or have different networks or data, are refused, naming the
- * first difference. Sets trainer.plain where only the processors differ. */
+ * first difference; `evaluation` may be all zero, none. Sets trainer.plain where only the processors
+ * differ. */
 int ranks_compare(struct ranks *ranks, const struct options *options, const struct session *session,
-                  const struct plan *plan, const struct source *data, struct error *err);
+                  const struct plan *plan, const struct source *data,
+                  const struct source *evaluation, struct error *err);
 /* Weights, statistics and slots of rank `root`, to all but those that have them. */
 int ranks_share(const struct ranks *ranks, struct params *params, struct updater *updater, int root,
                 bool has, struct error *err);

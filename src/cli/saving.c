@@ -254,6 +254,8 @@ static void describe(const struct saving_run *run, const char *name, struct strb
     strbuf_clear(out);
     if (!strcmp(name, "data"))
         strbuf_add(out, run->data);
+    else if (!strcmp(name, "threads") && run->sharded)
+        return;
     else if (!strcmp(name, "threads"))
         strbuf_addf(out, "%d", run->session->threads);
     else if (!strcmp(name, "global-batch-size"))

@@ -94,6 +94,7 @@ struct saving_run {
     const char *data;
     double rate;
     int64_t goal, global_batch, steps_per_epoch;
+    bool sharded; /* so that threads decide about no number */
     struct params *params;
     struct updater *updater;
     const struct plan *plan;

@@ -279,6 +279,7 @@ static int start_saving(struct training *training, struct error *err)
                              .goal = training->goal,
                              .global_batch = training->ranks.global_batch,
                              .steps_per_epoch = steps_per_epoch(training),
+                             .sharded = training->ranks.trainer.shards > 0,
                              .params = training->params,
                              .updater = training->updater,
                              .plan = training->plan};
@@ -327,7 +328,7 @@ static int make(struct training *training, struct error *err)
     }
     if (status < 0 || fill_network(training, err) < 0 ||
         ranks_compare(&training->ranks, training->options, &training->session, training->plan,
-                      &training->train.source, err) < 0)
+                      &training->train.source, &training->validation.source, err) < 0)
         return -1;
     if (training->saving.resumed && training->ranks.rank == 0)
         snprintf(training->checkpoint, sizeof training->checkpoint, "%s", training->saving.path);

@@ -2,10 +2,8 @@
  * were posted, so that a blocking reduction, which is the fastest kind, runs beside the computation.
  * It starts and ends the library, too; only the pulse talks beside it. */
 #include <assert.h>
-#include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -477,11 +475,8 @@ static const struct comm_kind comm_kind_mpi = {
  * turns would otherwise wait a time slice at each turn. */
 static void let_it_talk(void)
 {
-    enum { LESS = 10 };
-    errno = 0;
-    int now = getpriority(PRIO_PROCESS, 0); /* of this thread, on Linux */
-    if (errno == 0)
-        setpriority(PRIO_PROCESS, 0, now + LESS);
+    enum { NICER = 10 };
+    thread_step_back(NICER);
 }
 
 int comm_mpi_open(struct comm **out, struct error *err)

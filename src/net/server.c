@@ -313,7 +313,7 @@ static void *serve(void *context)
 {
     struct server *server = context;
     if (server->settings.niceness)
-        setpriority(PRIO_PROCESS, (id_t)gettid(), server->settings.niceness);
+        thread_step_back(server->settings.niceness);
     event_base_loop(server->base, EVLOOP_NO_EXIT_ON_EMPTY);
     return NULL;
 }

@@ -24,7 +24,7 @@ struct server_settings {
     struct address address;
     size_t header_limit, body_limit; /* 0: 16 KiB, 64 KiB */
     double idle_seconds; /* a connection that says nothing for so long is closed; 0: 60 */
-    int niceness;        /* of the thread: 0 as the caller's, 10 after everyone else */
+    int niceness;        /* of the thread: 0 as the caller's, 10 after it and its like */
     /* Who comes in must know it, as ?token=, as a cookie or as "Authorization: Bearer"; NULL: all
      * may. On a loopback address the Host header must name the loopback, too. */
     const char *token;

@@ -3,9 +3,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/clock.h"
@@ -170,7 +167,7 @@ static void *run(void *context)
     struct saver *saver = context;
     /* The training's threads come first; what is written can wait for them. */
     enum { NICE = 10 };
-    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
+    thread_step_back(NICE);
     for (;;) {
         pthread_mutex_lock(&saver->lock);
         while (saver->state != WRITING && saver->state != STOPPING)

@@ -42,7 +42,7 @@ struct compute {
     compute_bucket_fn *on_bucket;
     void *context;
     atomic_int *arrived; /* by bucket: lanes that have finished it */
-    bool handed;         /* buckets of this step were handed on */
+    int handed;          /* buckets of this step that were handed on: the first ones */
 
     pthread_mutex_t lock; /* guards the following */
     pthread_cond_t begin, end;
@@ -77,7 +77,7 @@ static void finish_bucket(void *context, int bucket, float *first, size_t count)
         add_to(compute->gradients[addition->to] + at, compute->gradients[addition->from] + at,
                count);
     }
-    compute->handed = true;
+    compute->handed++;
     if (compute->on_bucket)
         compute->on_bucket(compute->context, bucket, at, count, compute->parts);
 }
@@ -230,31 +230,30 @@ int compute_run(struct compute *compute, int64_t step, float scale, compute_buck
     compute->scale = scale;
     compute->on_bucket = on_bucket;
     compute->context = context;
-    compute->handed = false;
+    compute->handed = 0;
     clear_arrived(compute);
     for (int g = 0; g < compute->pieces.group_count && !stopped(compute); g++) {
         compute->last = g + 1 == compute->pieces.group_count;
         if (run_group(compute, &compute->pieces.groups[g], step, out, err) < 0)
             return -1;
     }
-    return 0;
+    return stop_check(compute->options.stop, err);
 }
 
 void compute_nothing(struct compute *compute, compute_bucket_fn *on_bucket, void *context)
 {
-    size_t dense = params_dense_elements(compute->options.params);
     size_t statistics = params_statistic_elements(compute->options.params);
     const struct plan *plan = compute->options.plans[0];
     for (int p = 0; p < compute->pieces.part_count; p++) {
         int place = compute->pieces.parts[p];
-        if (!compute->handed)
-            memset(compute->gradients[place], 0, dense * sizeof(float));
         memset(compute->statistics[place], 0, statistics * sizeof(float));
         for (int t = 0; t < compute->rows[place].table_count; t++)
             compute->rows[place].tables[t].count = 0;
     }
-    for (int b = 0; !compute->handed && b < plan_bucket_count(plan); b++) {
+    for (int b = compute->handed; b < plan_bucket_count(plan); b++) {
         struct plan_bucket bucket = plan_bucket(plan, b);
+        for (int p = 0; p < compute->pieces.part_count; p++)
+            memset(compute->parts[p] + bucket.first, 0, bucket.count * sizeof(float));
         on_bucket(context, b, bucket.first, bucket.count, compute->parts);
     }
 }
@@ -287,6 +286,18 @@ const char *compute_find_nonfinite(struct compute *compute, const struct feed **
 
 /* --- making it -------------------------------------------------------------------------------- */
 
+static int make_rows(const struct compute *compute, struct rows *rows, int tables,
+                     struct error *err)
+{
+    int status = rows_create(rows, tables, err);
+    for (int t = 0; status == 0 && t < tables; t++) {
+        struct sparse_rows list;
+        plan_sparse(compute->options.plans[0], t, &list);
+        status = rows_describe(rows, t, list.param, list.dim, err);
+    }
+    return status;
+}
+
 static int take_places(struct compute *compute, struct error *err)
 {
     int places = compute->pieces.place_count;
@@ -317,7 +328,7 @@ static int take_places(struct compute *compute, struct error *err)
     for (int p = 1; p < places; p++, at += dense)
         compute->gradients[p] = at;
     for (int p = 0; p <= places; p++)
-        if (rows_create(&compute->rows[p], tables, err) < 0)
+        if (make_rows(compute, &compute->rows[p], tables, err) < 0)
             return -1;
     for (int i = 0; i < compute->pieces.part_count; i++) {
         compute->parts[i] = compute->gradients[compute->pieces.parts[i]];

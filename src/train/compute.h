@@ -41,11 +41,11 @@ typedef void compute_bucket_fn(void *context, int bucket, size_t first, size_t c
 
 int compute_create(const struct compute_options *options, struct compute **out, struct error *err);
 void compute_destroy(struct compute *compute); /* accepts NULL */
-/* Fails with what the loader says. */
+/* Fails with what the loader says, or with ERROR_CANCELLED when *stop ended it. */
 int compute_run(struct compute *compute, int64_t step, float scale, compute_bucket_fn *on_bucket,
                 void *context, struct compute_result *out, struct error *err);
-/* For a rank that failed: hands on zeros, unless the buckets were handed on before it did, so that
- * the others get what they wait for. */
+/* For a rank that failed or was stopped: hands on zeros for the buckets that it had not handed on
+ * before, so that the others get what they wait for. */
 void compute_nothing(struct compute *compute, compute_bucket_fn *on_bucket, void *context);
 
 /* After a run, but not alone, for each node of this rank: running statistics as its pieces would

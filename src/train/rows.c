@@ -46,6 +46,11 @@ static int make_room(struct sparse_rows *list, int param, int64_t count, int64_t
     return 0;
 }
 
+int rows_describe(struct rows *rows, int table, int param, int64_t dim, struct error *err)
+{
+    return make_room(&rows->tables[table], param, 1, dim, err);
+}
+
 static void append(struct sparse_rows *to, const struct sparse_rows *from, int64_t at)
 {
     to->rows[to->count] = from->rows[at];

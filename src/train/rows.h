@@ -17,6 +17,9 @@ struct rows {
 
 int rows_create(struct rows *rows, int table_count, struct error *err);
 void rows_release(struct rows *rows);
+/* Which parameter a table is, and how wide, before the first rows come: a rank that never gets so far
+ * gives an empty list of the right kind. */
+int rows_describe(struct rows *rows, int table, int param, int64_t dim, struct error *err);
 /* All grow what they write to as needed. */
 int rows_copy(struct rows *to, const struct sparse_rows *from, struct error *err);
 /* to += from; `spare` is what the sum is made in, and has then the former memory of `to`. */

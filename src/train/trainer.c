@@ -227,7 +227,8 @@ static int check_finite(struct run *run, double loss, struct error *err)
     return not_finite(run, loss, err);
 }
 
-/* A rank of several must not leave alone; what a signal wants is agreed on at the end of a step. */
+/* A rank of several must not leave alone: it gives up its part of the step, and the others, who learn
+ * of it at the end of theirs, drop that step, too. */
 static bool stops(const struct run *run)
 {
     return run->ranks > 1 ? run->stop_agreed || run->pause_agreed
@@ -245,7 +246,7 @@ static void tell(const struct run *run, const char *doing)
         comm_tell(run->inputs->ranks.comm, run->step + 1, doing);
 }
 
-/* Forward and backward. Alone, the signal that ends the run ends what waits for data, too. */
+/* Forward and backward. The signal that ends the run ends what waits for data, too. */
 static int compute_gradients(struct run *run, struct compute_result *result, struct error *err)
 {
     struct error failure = {0};
@@ -297,9 +298,15 @@ static void sum_statuses(struct run *run, struct metrics *sum)
                                .loss_sum = status->loss_sum,
                                .log_loss_sum = status->log_loss_sum};
         metrics_sum(sum, &part);
+    }
+}
+
+static void agree_on_stop(struct run *run)
+{
+    for (int r = 0; r < run->ranks; r++) {
         if (!run->stop_agreed)
-            run->stop_agreed = status->stop;
-        run->pause_agreed |= status->pause != 0;
+            run->stop_agreed = run->statuses[r].stop;
+        run->pause_agreed |= run->statuses[r].pause != 0;
     }
 }
 
@@ -309,6 +316,15 @@ static bool any_failed(const struct run *run)
         if (run->statuses[r].failed)
             return true;
     return false;
+}
+
+/* On all ranks alike; a step that one of them gave up for a signal is no failure. */
+static int drop_step(struct run *run, struct error *own, struct error *err)
+{
+    struct error failure = {0};
+    exchange_failure(run->exchange, run->statuses, own, &failure);
+    run->abandoned = failure.code == ERROR_CANCELLED && run->stop_agreed;
+    return run->abandoned ? 0 : error_set(err, failure.code, "%s", failure.message);
 }
 
 /* The sums over all ranks. `own` says why this one has nothing to give, if it failed: the others
@@ -327,8 +343,9 @@ static int exchange_all(struct run *run, struct compute_result *result, struct e
     struct rank_status status = own_status(run, result, clock_seconds() - start, own->code);
     if (exchange_status(run->exchange, &status, run->statuses, err) < 0)
         return -1;
+    agree_on_stop(run);
     if (any_failed(run))
-        return exchange_failure(run->exchange, run->statuses, own, err);
+        return drop_step(run, own, err);
     sum_statuses(run, &result->metrics);
     return 0;
 }
@@ -411,6 +428,8 @@ static int step(struct run *run, struct error *err)
         error_set(err, own.code, "%s", own.message);
     if (status < 0)
         return error_wrap(err, "step %" PRId64, run->step + 1);
+    if (run->abandoned)
+        return 0;
     hand_rows_over(run);
     double reduced = clock_seconds();
     if (check_finite(run, metrics_loss(&result.metrics), err) < 0)
@@ -611,7 +630,7 @@ static int make_compute(struct run *run, struct error *err)
         .first = ranks->shards ? held.first : (int64_t)rank * own,
         .seed = inputs->seed,
         .alone = alone,
-        .stop = run->ranks == 1 ? inputs->stop_signal : NULL,
+        .stop = inputs->stop_signal,
     };
     if (compute_create(&options, &run->compute, err) < 0)
         return -1;

@@ -130,13 +130,14 @@ struct trainer_inputs { /* all borrowed for the length of the run */
 };
 
 /* Runs until total_steps, a failure, or *stop_signal, which abandons the step in flight: it returns
- * 0 with everything as the last whole step left it. With other ranks the step is finished, and all
- * stop after the same one; what fails on one fails on all, after the same step. A loss or gradient that is not finite is
- * ERROR_NUMERIC, naming step and op, with the weights and statistics of the last good step kept; that
- * one is saved whatever the failure was. A checkpoint that cannot be saved on the way is a warning;
- * the last one, an error; weights that are not finite are never saved. Data that does not fit the
- * network's inputs is ERROR_USAGE with both shapes. Observers are called on the calling thread.
- * Between the first and the last step nothing is allocated. */
+ * 0 with everything as the last whole step left it. Of several ranks the one that was told gives its
+ * part up, and all stop after the same step; what fails on one fails on all, after the same step. A
+ * loss or gradient that is not finite is ERROR_NUMERIC, naming step and op, with the weights and
+ * statistics of the last good step kept; that one is saved whatever the failure was. A checkpoint
+ * that cannot be saved on the way is a warning; the last one, an error; weights that are not finite
+ * are never saved. Data that does not fit the network's inputs is ERROR_USAGE with both shapes.
+ * Observers are called on the calling thread. Between the first and the last step nothing is
+ * allocated. */
 int trainer_run(const struct trainer_inputs *inputs, train_observer *observer, void *context,
                 struct error *err);
 

@@ -35,7 +35,8 @@ resized() {
     groups=$1 name=$2
     shift 2
     for group in $groups; do
-        go $group 1 "$work/resized" "$@" --steps 1
+        go $group $((group ? 1 : 2)) "$work/resized" "$@" --steps 1
+        ! grep -q "warning:" "$work/err" || fail "$group ranks went on: $(cat "$work/err")"
     done
     alike "$work/$name" "$work/resized"
     rm -r "$work/resized"

@@ -80,6 +80,10 @@ mixed 1 "$files --data mnist:$work/300" "$files --data mnist:$work/340"
 grep -q 'rank 0 has ".*examples.*", rank 1 has ".*examples.*"' "$work/err" ||
     fail "data of another size: $(cat "$work/err")"
 
+# Data for evaluation, too: a rank without any would not come when the others wait for its part.
+mixed 1 "$train" "$train --eval-data digits"
+mentions err "rank 0 has \"no evaluation data\", rank 1 has \"digits evaluation data of "
+
 # Wrong words end the job with the status for wrong words, and the rank is named.
 mixed 2 "$train" "$train --steps many"
 mentions err "lockstep train: rank 1: --steps=many: "
@@ -93,9 +97,15 @@ verdict 2 "HOROVOD_SIZE=4"
 mentions err "HOROVOD_SIZE names 4 ranks, but only mpirun"
 ranks 2 2 eval mnist_custom --examples 160 -w "$work/none"
 mentions err "this command computes in one process"
+
+# What only rank 0 does is no difference.
+ranks 0 2 $train --display-every 2
+[ "$(grep -c "^total images/sec: " "$work/out")" -eq 1 ] || fail "--display-every: $(cat "$work/out")"
+
 # The benchmark, too: one header, one speed of all, one trace that rank 0 writes.
 ranks 0 2 bench mnist_custom --batch-size 16 --num-batches 6 --num-warmup-batches 2 --threads 1 \
-    --variable_update=horovod --trace "$work/bench.json" --trace-steps 3:2
+    --variable_update=horovod --display_every 3 --explain --trace "$work/bench.json" \
+    --trace-steps 3:2
 mentions out "Batch size:  32 global"
 [ "$(grep -c "total images/sec" "$work/out")" -eq 1 ] || fail "not one speed: $(cat "$work/out")"
 grep -q '"rank 1 on ' "$work/bench.json" || fail "rank 1 is not in the trace of the benchmark"

@@ -87,6 +87,8 @@ ranks 2 2 train mnist_keras --examples 960 --global-batch-size 97
 mentions err "cannot be divided into 2 equal parts"
 ranks 2 2 train mnist_keras --examples 960 --shards 4 --wire float16
 mentions err "bits would depend on the number of ranks"
+ranks 0 2 train mnist_keras --examples 960 --batch-size 24 --shards 4 --steps 1 --eval-data none -q
+mentions err "with --shards give --global-batch-size=48"
 ranks 2 3 train mnist_keras --examples 960 --shards 2
 mentions err "--shards=2 is less than one for each of 3 ranks"
 finish

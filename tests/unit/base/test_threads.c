@@ -1,6 +1,7 @@
 #include "support/test.h"
 
 #include <sched.h>
+#include <sys/resource.h>
 
 #include "base/clock.h"
 #include "base/threads.h"
@@ -33,6 +34,28 @@ TEST(threads, follow_the_affinity_mask)
     int threads = threads_available();
     ASSERT_INT(sched_setaffinity(0, sizeof all, &all), ==, 0);
     ASSERT_INT(threads, ==, 1);
+}
+
+static void *step_back_twice(void *context)
+{
+    int *seen = context;
+    for (int i = 0; i < 3; i++) {
+        seen[i] = getpriority(PRIO_PROCESS, 0);
+        thread_step_back(3);
+    }
+    return NULL;
+}
+
+TEST(threads, that_step_back_are_nicer_than_they_were_and_others_not)
+{
+    enum { NICEST = 19 };
+    int before = getpriority(PRIO_PROCESS, 0), seen[3];
+    pthread_t thread;
+    ASSERT_INT(thread_start(&thread, step_back_twice, seen), ==, 0);
+    pthread_join(thread, NULL);
+    for (int i = 0; i < 3; i++)
+        ASSERT_INT(seen[i], ==, before + 3 * i < NICEST ? before + 3 * i : NICEST);
+    ASSERT_INT(getpriority(PRIO_PROCESS, 0), ==, before);
 }
 
 TEST(clock, goes_forward_and_knows_when_the_process_started)

@@ -53,3 +53,26 @@ TEST(rows, come_back_from_their_bytes_and_cut_ones_are_refused)
     rows_release(&rows);
     rows_release(&again);
 }
+
+TEST(rows, of_a_rank_that_never_got_any_add_nothing)
+{
+    struct error err = {0};
+    struct rows upper = make(1, (int64_t[]){4}, (float[]){1, 2}), lower, own, spare;
+    char bytes[64];
+    ASSERT_OK(rows_create(&own, 1, &err), err);
+    ASSERT_OK(rows_describe(&own, 0, 3, 2, &err), err);
+    size_t size = rows_packed_bytes(&own);
+    ASSERT_INT(size, <=, sizeof bytes);
+    rows_pack(&own, bytes);
+    ASSERT_OK(rows_create(&lower, 1, &err), err);
+    ASSERT_INT(rows_unpack(&lower, bytes, size, &err), ==, size);
+    ASSERT_OK(rows_create(&spare, 1, &err), err);
+    ASSERT_OK(rows_add(&lower, &upper, &spare, &err), err);
+    ASSERT_INT(lower.tables[0].count, ==, 1);
+    ASSERT_INT(lower.tables[0].dim, ==, 2);
+    ASSERT_BYTES(lower.tables[0].values, ((float[]){1, 2}), 2 * sizeof(float));
+    rows_release(&own);
+    rows_release(&lower);
+    rows_release(&upper);
+    rows_release(&spare);
+}
