@@ -125,6 +125,7 @@ static void prepare(struct leader *leader)
     snprintf(leader->ticket, sizeof leader->ticket, "%s", ticket);
     leader->formed = ++leader->generation;
     leader->ranks = 0;
+    leader->lost = NULL;
     for (int i = 0; i < leader->count; i++) {
         struct member *member = &leader->members[i];
         member->taking_part = member->present;
@@ -208,11 +209,26 @@ static const struct member *find_outcome(const struct leader *leader, enum keepe
     return NULL;
 }
 
+/* mpirun ends as the rank did that it lost: 128 and the signal. */
+static void judge_lost(struct leader *leader, int status)
+{
+    char how[96] = "its process ended without a last word";
+    int number = child_exit_status(status) - 128;
+    if (WIFEXITED(status) && number > 0)
+        snprintf(how, sizeof how, "its rank was killed by signal %d (%s)", number,
+                 strsignal(number));
+    count_failure(leader, leader_name(leader, leader->lost), how);
+}
+
 /* After mpirun, whose output has all been printed: what did the ranks say? */
 static void judge_generation(struct leader *leader, int status)
 {
     const struct member *failed = find_outcome(leader, KEEPER_FAILED), *done;
     char text[96];
+    if (leader->lost) {
+        judge_lost(leader, status);
+        return;
+    }
     if (failed) {
         leader_fail(leader, failed->status, "%s: %s", leader_name(leader, failed), failed->reason);
         leader->reason[0] = '\0'; /* it told so itself, on this console */
@@ -323,7 +339,7 @@ static void hear_done(struct leader *leader, struct member *member, struct messa
         count_failure(leader, leader_name(leader, member), member->reason);
 }
 
-/* The next time the same step fails, mpirun may say what ended the rank (a signal, say). */
+/* Before the job is given up, mpirun may say what ended the rank. */
 static void hear_lost(struct leader *leader, struct member *member, struct message *message)
 {
     int64_t step;
@@ -334,6 +350,11 @@ static void hear_lost(struct leader *leader, struct member *member, struct messa
         leader->newest = step;
     if (find_outcome(leader, KEEPER_FAILED) || find_outcome(leader, KEEPER_DONE))
         return; /* it was ended because another had */
+    if (leader->failures == SAME_STEP_FAILURES - 1 && leader->failed_step == leader->newest) {
+        leader->lost = member;
+        leader->kill_at = clock_seconds() + last_words_seconds;
+        return;
+    }
     count_failure(leader, leader_name(leader, member), how);
 }
 

@@ -58,7 +58,8 @@ struct leader {
 
     int64_t failed_step; /* where it failed last, and how often in a row */
     int failures;
-    double held_since; /* another leads; 0: not so */
+    double held_since;         /* another leads; 0: not so */
+    const struct member *lost; /* mpirun is waited for to say why; NULL: nobody */
     int stop_signal;
     bool over_told;
     int status;

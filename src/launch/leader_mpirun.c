@@ -105,6 +105,7 @@ static int start_with(struct leader *leader, char *hosts, const char *members, s
     /* Daemons stay attached to their agents, and each is started by mpirun itself. What is set in the
      * environment is for mpirun alone: each agent sets what is right for its own machine. */
     char *const words[] = {"mpirun",
+                           "-q",
                            "-np",
                            ranks,
                            "--host",

@@ -84,3 +84,23 @@ status_field() {
 rank() { status_field 0 process | sed -n "$(($1 + 1))p"; }
 has_rank() { [ "$(rank "$1")" -gt 0 ] 2>/dev/null; }
 at_step() { [ "$(status_field 0 step | head -n 1)" -ge "$1" ] 2>/dev/null; }
+
+# begin NAME [WORDS...]: two members that do $job, into their own directory, up to step 20.
+begin() {
+    name=$1
+    shift
+    forget
+    group 2
+    words="$job --checkpoint-dir $work/$name $*"
+    member 0 $words
+    member 1 $words
+    await 40 has_rank 1 && await 40 at_step 20
+    first=$(rank 0) second=$(rank 1)
+}
+# done_alike: both end well, after more than one generation, with the bits of the calm run.
+done_alike() {
+    ends 0 0 90
+    ends 1 0 10
+    grep -q "generation [2-9]: " "$work/err.0" || fail "$name: the group was not formed anew"
+    alike "$work/calm" "$work/$name"
+}

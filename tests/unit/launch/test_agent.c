@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "launch/errand.h"
 #include "launch/loop.h"
 #include "launch/secret.h"
-#include "support/log_record.h"
 #include "support/test.h"
 
 static struct loop *loop;
@@ -22,6 +22,27 @@ static struct channel_key key, other;
 static pthread_t thread;
 static atomic_bool stopping;
 static int port;
+
+/* What the agent's thread says. */
+static pthread_mutex_t said_lock = PTHREAD_MUTEX_INITIALIZER;
+static char said[1 << 14];
+
+static void keep(void *context, enum log_level level, const char *line)
+{
+    (void)context, (void)level;
+    pthread_mutex_lock(&said_lock);
+    size_t at = strlen(said);
+    snprintf(said + at, sizeof said - at, "%s\n", line);
+    pthread_mutex_unlock(&said_lock);
+}
+
+static bool has_said(const char *part)
+{
+    pthread_mutex_lock(&said_lock);
+    bool found = strstr(said, part) != NULL;
+    pthread_mutex_unlock(&said_lock);
+    return found;
+}
 
 static void *serve(void *context)
 {
@@ -37,7 +58,8 @@ static void start(const struct cluster *cluster)
 {
     struct error err = {0};
     signal(SIGPIPE, SIG_IGN);
-    log_record_start();
+    said[0] = '\0'; /* before there is another thread */
+    log_set_sink(keep, NULL);
     ASSERT_OK(channel_key_derive("a secret of ours", 16, &key, &err), err);
     ASSERT_OK(channel_key_derive("another's secret", 16, &other, &err), err);
     struct agent_settings settings = {.cluster = cluster,
@@ -60,6 +82,7 @@ static void stop(void)
     pthread_join(thread, NULL);
     agent_destroy(agent);
     loop_destroy(loop);
+    log_set_sink(NULL, NULL);
 }
 
 static char printed[256];
@@ -85,9 +108,9 @@ static int run(const struct channel_key *with, const char *line)
 static void says_soon(const char *part)
 {
     for (double until = clock_seconds() + 20; clock_seconds() < until; usleep(10000))
-        if (strstr(log_record_text(), part))
+        if (has_said(part))
             return;
-    FAIL("it never said '%s', but '%s'", part, log_record_text());
+    FAIL("it never said '%s', but '%s'", part, said);
 }
 
 TEST(agent, runs_a_program_and_says_how_it_ended)
