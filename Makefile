@@ -144,6 +144,8 @@ FUZZ_OBJECTS := $(patsubst %.c,build/fuzz/%.o,$(filter src/base/% src/tensor/% s
             src/watch/reply.c src/predict/% src/graph/% src/exec/% src/ops/% src/models/% src/convert/%,$(SOURCES)))
 FUZZERS  := $(patsubst fuzz/%.c,build/fuzz/%,$(wildcard fuzz/fuzz_*.c))
 
+# Kernels are linked to fuzz what builds networks, and never run there.
+build/fuzz/src/ops/kernel_%.o: FUZZ_FLAGS += $(if $(filter x86_64,$(shell uname -m)),-mavx2 -mfma)
 build/fuzz/%.o: %.c | lists
 	@mkdir -p $(@D)
 	clang $(CPPFLAGS) $(FUZZ_FLAGS) -c -o $@ $<

@@ -3,7 +3,9 @@
 #include "exec/dnn.h"
 
 #include <assert.h>
+#ifdef _OPENMP /* the fuzzers are built without */
 #include <omp.h>
+#endif
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
 
@@ -69,7 +71,11 @@ const char *dnn_instruction_set(void)
 
 void dnn_set_threads(int threads)
 {
+#ifdef _OPENMP
     omp_set_num_threads(threads);
+#else
+    (void)threads;
+#endif
 }
 
 /* --- Layouts --- */
