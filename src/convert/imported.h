@@ -29,7 +29,7 @@ struct signature {
     const char *method; /* "tensorflow/serving/predict", ".../classify", ".../regress" */
     const struct signature_tensor *inputs, *outputs;
     int input_count, output_count;
-    const struct question *questions; /* how each input is taken: imported.c's */
+    const struct question *questions; /* how each input is taken: signatures.h */
     const struct answer *answers;     /* how each output is made */
 };
 

@@ -1,6 +1,7 @@
 #include "convert/savedmodel_read.h"
 
 #include <limits.h>
+#include <math.h>
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -307,13 +308,11 @@ static const char *find_saved_name(struct reader *reader, const struct tf_def_no
     return name;
 }
 
+/* At the first variable: a graph of constants has no such files. */
 static int open_bundle(struct reader *reader, struct error *err)
 {
     char prefix[PATH_MAX];
-    bool wanted = false;
-    for (int i = 0; i < reader->import.load_count; i++)
-        wanted |= reader->import.loads[i].variable != NULL;
-    if (!wanted)
+    if (reader->bundle)
         return 0;
     int length = snprintf(prefix, sizeof prefix, "%s/variables/variables", reader->directory);
     if (length < 0 || length >= PATH_MAX)
@@ -344,20 +343,87 @@ static void turn(const struct import_load *load, const struct shape *ours, const
         }
 }
 
-static int read_variable(struct reader *reader, const struct import_load *load, int64_t count,
+static int read_variable(struct reader *reader, const struct tf_def_node *variable, int64_t count,
                          float *out, struct error *err)
 {
-    const char *name = find_saved_name(reader, load->variable);
+    const char *name = find_saved_name(reader, variable);
+    if (open_bundle(reader, err) < 0)
+        return -1;
     int entry = name ? bundle_find(reader->bundle, name) : -1;
     if (entry < 0)
         return error_set(err, ERROR_FORMAT, "%s: the variable %s was not saved", reader->path,
-                         load->variable->name);
+                         variable->name);
     const struct bundle_entry *stored = bundle_entry(reader->bundle, entry);
     if (stored->unreadable || stored->dtype != DTYPE_F32 || shape_count(&stored->shape) != count)
         return error_set(err, ERROR_FORMAT, "%s: the variable %s was saved with another shape",
-                         reader->path, load->variable->name);
+                         reader->path, variable->name);
     struct tensor tensor = {DTYPE_F32, stored->shape, out};
     return bundle_read(reader->bundle, entry, &tensor, err);
+}
+
+static float add_up(enum import_sum sum, float a, float b)
+{
+    switch (sum) {
+    case SUM_ADD:
+        return a + b;
+    case SUM_SUBTRACT:
+        return a - b;
+    case SUM_MULTIPLY:
+        return a * b;
+    case SUM_INVERSE_ROOT:
+        return 1 / sqrtf(a);
+    case SUM_SAME:
+        break;
+    }
+    return a;
+}
+
+static int read_numbers(struct reader *reader, const struct import_value *source, int64_t count,
+                        float *out, struct error *err);
+
+/* One side of a sum: [count], of which a single number is repeated. */
+static int read_side(struct reader *reader, const struct import_value *side, int64_t count,
+                     float *out, struct error *err)
+{
+    struct shape shape;
+    if (!import_weights_shape(side, &shape))
+        return error_set(err, ERROR_FORMAT, "%s: weights without a shape", reader->path);
+    int64_t own = shape_count(&shape);
+    if (read_numbers(reader, side, own, out, err) < 0)
+        return -1;
+    for (int64_t i = own; i < count; i++)
+        out[i] = out[0];
+    return 0;
+}
+
+static int read_sum(struct reader *reader, const struct import_numbers *numbers, float *out,
+                    struct error *err)
+{
+    float *other = memory_allocate((size_t)numbers->count * sizeof *other);
+    int status = other ? 0 : error_set(err, ERROR_MEMORY, "no memory for weights");
+    if (status == 0)
+        status = read_side(reader, &numbers->a, numbers->count, out, err);
+    if (status == 0)
+        status = read_side(reader, &numbers->b, numbers->count, other, err);
+    for (int64_t i = 0; status == 0 && i < numbers->count; i++)
+        out[i] = add_up(numbers->sum, out[i], other[i]);
+    memory_free(other);
+    return status;
+}
+
+static int read_numbers(struct reader *reader, const struct import_value *source, int64_t count,
+                        float *out, struct error *err)
+{
+    if (source->kind == IMPORT_WEIGHTS && source->numbers)
+        return source->numbers->count == count
+                   ? read_sum(reader, source->numbers, out, err)
+                   : error_set(err, ERROR_FORMAT, "%s: weights of another shape", reader->path);
+    if (source->kind == IMPORT_WEIGHTS)
+        return read_variable(reader, source->variable, count, out, err);
+    if (shape_count(&source->constant.shape) != count)
+        return error_set(err, ERROR_FORMAT, "%s: a constant has another shape", reader->path);
+    memcpy(out, source->constant.data, (size_t)count * sizeof *out);
+    return 0;
 }
 
 static int load_one(struct reader *reader, const struct import_load *load, struct error *err)
@@ -369,13 +435,7 @@ static int load_one(struct reader *reader, const struct import_load *load, struc
     if (slab_create((size_t)count * 2 * sizeof(float), "weights in plain order", &room, err) < 0)
         return -1;
     float *theirs = room.data, *ours = theirs + count;
-    int status = 0;
-    if (load->variable)
-        status = read_variable(reader, load, count, theirs, err);
-    else if (shape_count(&load->constant.shape) == count)
-        memcpy(theirs, load->constant.data, (size_t)count * sizeof *theirs);
-    else
-        status = error_set(err, ERROR_FORMAT, "%s: a constant has another shape", reader->path);
+    int status = read_numbers(reader, &load->source, count, theirs, err);
     if (status == 0 && load->turn != TURN_NONE)
         turn(load, &value->shape, theirs, ours);
     struct tensor plain = {DTYPE_F32, value->shape, load->turn == TURN_NONE ? theirs : ours};
@@ -407,8 +467,7 @@ static int read_graph(struct reader *reader, const void *bytes, size_t count, st
 
 static int read_all(struct reader *reader, const void *bytes, size_t count, struct error *err)
 {
-    if (read_graph(reader, bytes, count, err) < 0 || imported_fix_layouts(reader->model, err) < 0 ||
-        open_bundle(reader, err) < 0)
+    if (read_graph(reader, bytes, count, err) < 0 || imported_fix_layouts(reader->model, err) < 0)
         return -1;
     int status = 0;
     for (int i = 0; status == 0 && i < reader->import.load_count; i++)

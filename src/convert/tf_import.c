@@ -221,8 +221,7 @@ bool import_add_load(struct import *import, value_id param, const struct import_
         import->load_room = room;
     }
     struct import_load *load = &import->loads[import->load_count++];
-    *load = (struct import_load){.param = param, .turn = turn, .constant = source->constant};
-    load->variable = source->kind == IMPORT_WEIGHTS ? source->variable : NULL;
+    *load = (struct import_load){.param = param, .turn = turn, .source = *source};
     for (int i = 0; flat && i < 3; i++)
         load->flat[i] = flat[i];
     return true;

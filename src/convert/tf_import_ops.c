@@ -46,36 +46,6 @@ static struct import_value take(struct import *import, struct import_frame *fram
     return value.kind != IMPORT_VALUE || padded ? import_refuse(import, node) : value;
 }
 
-static bool is_weights(const struct import_value *value)
-{
-    return value->kind == IMPORT_WEIGHTS ||
-           (value->kind == IMPORT_CONSTANT && value->constant.dtype == DTYPE_F32);
-}
-
-/* A few bytes may promise any size. */
-#define MOST_ELEMENTS (INT64_C(1) << 40)
-
-static bool is_sensible(const struct shape *shape)
-{
-    int64_t count = 1;
-    for (int i = 0; i < shape->ndim; i++) {
-        bool batch = i == 0 && shape->dim[i] == SHAPE_BATCH;
-        if (!batch && (shape->dim[i] < 1 || shape->dim[i] > MOST_ELEMENTS / count))
-            return false;
-        count *= batch ? 1 : shape->dim[i];
-    }
-    return true;
-}
-
-static bool weights_shape(const struct import_value *value, struct shape *out)
-{
-    if (value->kind == IMPORT_CONSTANT)
-        *out = value->constant.shape;
-    else if (!tf_def_shape(value->variable, "shape", out))
-        return false;
-    return is_sensible(out);
-}
-
 /* Small integers of a constant: axes, paddings, shapes. -1: it is none. */
 static int constant_ints(const struct import_value *value, int64_t *out, int room)
 {
@@ -154,6 +124,8 @@ static value_id build_product(struct import *import, const struct import_product
 
 struct import_value import_settle(struct import *import, struct import_value value)
 {
+    if (value.kind == IMPORT_SCALED)
+        return import_unshifted(import, value);
     if (value.kind != IMPORT_PRODUCT)
         return value;
     if (value.product->settled < 0)
@@ -180,8 +152,9 @@ static struct import_value import_mat_mul(struct import *import, struct import_f
     bool transposed = tf_def_bool(node, "transpose_b", false);
     if (x.kind == IMPORT_NOTHING || weights.kind == IMPORT_NOTHING)
         return nothing();
-    if (!is_weights(&weights) || !weights_shape(&weights, &shape) || shape.ndim != 2 ||
-        tf_def_bool(node, "transpose_a", false) || shape_of(import, &x)->ndim != 2 ||
+    if (!import_is_weights(&weights) || !import_weights_shape(&weights, &shape) ||
+        shape.ndim != 2 || tf_def_bool(node, "transpose_a", false) ||
+        shape_of(import, &x)->ndim != 2 ||
         shape.dim[transposed ? 1 : 0] != shape_of(import, &x)->dim[1] ||
         shape.dim[transposed ? 0 : 1] < 1 || shape.dim[transposed ? 0 : 1] > INT32_MAX)
         return import_refuse(import, node);
@@ -248,8 +221,9 @@ static struct import_value import_conv(struct import *import, struct import_fram
     bool depthwise = strcmp(node->op, "Conv2D") != 0;
     if (x.kind == IMPORT_NOTHING || weights.kind == IMPORT_NOTHING)
         return nothing();
-    if (!is_picture(import, &x) || !is_weights(&weights) || !weights_shape(&weights, &shape) ||
-        shape.ndim != 4 || !tf_def_text_is(node, "data_format", "NHWC", true) ||
+    if (!is_picture(import, &x) || !import_is_weights(&weights) ||
+        !import_weights_shape(&weights, &shape) || shape.ndim != 4 ||
+        !tf_def_text_is(node, "data_format", "NHWC", true) ||
         !both_axes(node, "strides", 1, &options.stride) ||
         !both_axes(node, "dilations", 1, &options.dilation) ||
         !take_padding(node, x.pads, &options.padding, &options.pad_before, &options.pad_after))
@@ -279,7 +253,7 @@ static struct import_value add_bias(struct import *import, const struct tf_def_n
                                     const struct import_value *bias)
 {
     struct shape shape;
-    if (!weights_shape(bias, &shape) || shape.ndim != 1 ||
+    if (!import_weights_shape(bias, &shape) || shape.ndim != 1 ||
         shape.dim[0] != product->product->channels)
         return import_refuse(import, node);
     return value_of(build_product(import, product->product, bias));
@@ -292,10 +266,12 @@ static struct import_value import_add(struct import *import, struct import_frame
     struct import_value b = import_input(import, frame, node, 1);
     if (a.kind == IMPORT_NOTHING || b.kind == IMPORT_NOTHING)
         return nothing();
-    if (a.kind == IMPORT_PRODUCT && is_weights(&b))
+    if (a.kind == IMPORT_PRODUCT && import_is_weights(&b))
         return add_bias(import, node, &a, &b);
-    if (b.kind == IMPORT_PRODUCT && is_weights(&a))
+    if (b.kind == IMPORT_PRODUCT && import_is_weights(&a))
         return add_bias(import, node, &b, &a);
+    if (import_is_weights(&a) || import_is_weights(&b))
+        return import_arithmetic(import, node, a, b);
     a = take(import, frame, node, 0);
     b = take(import, frame, node, 1);
     if (a.kind != IMPORT_VALUE || b.kind != IMPORT_VALUE)
@@ -306,6 +282,21 @@ static struct import_value import_add(struct import *import, struct import_frame
     struct import_value sum = a;
     sum.id = lockstep_add(import->graph, a.id, b.id);
     return sum.id < 0 ? nothing() : sum;
+}
+
+/* Mul, Sub and Rsqrt have a meaning where weights are. */
+static struct import_value import_other(struct import *import, struct import_frame *frame,
+                                        const struct tf_def_node *node)
+{
+    struct import_value a = import_input(import, frame, node, 0);
+    struct import_value b = node->input_count > 1 ? import_input(import, frame, node, 1) : a;
+    if (a.kind == IMPORT_NOTHING || b.kind == IMPORT_NOTHING)
+        return nothing();
+    if (a.kind == IMPORT_PRODUCT)
+        a = import_settle(import, a);
+    if (b.kind == IMPORT_PRODUCT)
+        b = import_settle(import, b);
+    return import_arithmetic(import, node, a, b);
 }
 
 /* ---- element by element ---- */
@@ -344,8 +335,8 @@ static struct import_value import_norm(struct import *import, struct import_fram
         return import_refuse(import, node);
     for (int i = 0; i < 4; i++) {
         struct shape shape;
-        if (!is_weights(&numbers[i]) || !weights_shape(&numbers[i], &shape) || shape.ndim != 1 ||
-            shape.dim[0] != shape_of(import, &x)->dim[1])
+        if (!import_is_weights(&numbers[i]) || !import_weights_shape(&numbers[i], &shape) ||
+            shape.ndim != 1 || shape.dim[0] != shape_of(import, &x)->dim[1])
             return import_refuse(import, node);
     }
     float epsilon = tf_def_float(node, "epsilon", 1e-4f);
@@ -431,14 +422,95 @@ static struct import_value import_transpose(struct import *import, struct import
     return x;
 }
 
+/* Weights with 1 in all dimensions but one are a vector, whatever the dimensions. */
+static struct import_value as_vector(struct import *import, const struct tf_def_node *node,
+                                     struct import_value weights, const struct shape *shape)
+{
+    int64_t count = 1;
+    int wide = 0;
+    for (int i = 0; i < shape->ndim; i++) {
+        wide += shape->dim[i] != 1;
+        count = shape->dim[i] != 1 ? shape->dim[i] : count;
+    }
+    struct shape old;
+    if (wide > 1 || !import_weights_shape(&weights, &old) || shape_count(&old) != count)
+        return import_refuse(import, node);
+    weights.is_vector = true;
+    return weights;
+}
+
+static struct import_value import_squeeze(struct import *import, struct import_frame *frame,
+                                          const struct tf_def_node *node)
+{
+    struct import_value x = import_input(import, frame, node, 0);
+    struct shape shape;
+    if (x.kind == IMPORT_NOTHING)
+        return x;
+    if (!import_is_weights(&x) || !import_weights_shape(&x, &shape))
+        return import_refuse(import, node);
+    return as_vector(import, node, x, &shape);
+}
+
+/* The shape of a value is asked for to keep the batch when the rest is reshaped. */
+static struct import_value import_shape(struct import *import, struct import_frame *frame,
+                                        const struct tf_def_node *node)
+{
+    struct import_value x = take(import, frame, node, 0);
+    x.kind = x.kind == IMPORT_VALUE ? IMPORT_SHAPE : x.kind;
+    return x;
+}
+
+static struct import_value import_slice(struct import *import, struct import_frame *frame,
+                                        const struct tf_def_node *node)
+{
+    struct import_value x = import_input(import, frame, node, 0);
+    int64_t first, end;
+    if (x.kind == IMPORT_NOTHING || node->input_count < 3)
+        return nothing();
+    struct import_value begin = import_input(import, frame, node, 1);
+    struct import_value stop = import_input(import, frame, node, 2);
+    if (x.kind != IMPORT_SHAPE || constant_ints(&begin, &first, 1) != 1 ||
+        constant_ints(&stop, &end, 1) != 1 || first != 0 || end != 1)
+        return import_refuse(import, node);
+    return (struct import_value){.kind = IMPORT_BATCH};
+}
+
+/* [batch, K] as a shape to reshape to. */
+static struct import_value import_pack(struct import *import, struct import_frame *frame,
+                                       const struct tf_def_node *node)
+{
+    struct import_value made = {.kind = IMPORT_CONSTANT};
+    int64_t *list = ARENA_ARRAY(import->arena, int64_t, 2);
+    bool fits = node->input_count == 2 && list;
+    for (int i = 0; fits && i < 2; i++) {
+        struct import_value part = import_input(import, frame, node, i);
+        if (part.kind == IMPORT_NOTHING)
+            return nothing();
+        list[i] = -1;
+        fits = i == 0 ? part.kind == IMPORT_BATCH : constant_ints(&part, &list[i], 1) == 1;
+    }
+    if (!fits)
+        return import_refuse(import, node);
+    made.constant = (struct tensor){DTYPE_I64, SHAPE(2), list};
+    return made;
+}
+
 /* Only to rows; what is in a row stays in TensorFlow's order, and the next matrix is turned. */
 static struct import_value import_reshape(struct import *import, struct import_frame *frame,
                                           const struct tf_def_node *node)
 {
-    struct import_value x = take(import, frame, node, 0);
+    struct import_value x = import_input(import, frame, node, 0);
     struct import_value shape = import_input(import, frame, node, 1);
     int64_t list[2];
+    struct shape to = {0};
     if (x.kind == IMPORT_NOTHING || shape.kind == IMPORT_NOTHING)
+        return nothing();
+    if (import_is_weights(&x)) {
+        to.ndim = constant_ints(&shape, to.dim, TENSOR_MAX_DIMS);
+        return to.ndim < 1 ? import_refuse(import, node) : as_vector(import, node, x, &to);
+    }
+    x = take(import, frame, node, 0);
+    if (x.kind != IMPORT_VALUE)
         return nothing();
     const struct shape *old = shape_of(import, &x);
     struct shape rest = *old;
@@ -532,14 +604,21 @@ static const struct {
     {"MatMul", import_mat_mul},
     {"MaxPool", import_pool},
     {"Mean", import_mean},
+    {"Mul", import_other},
+    {"Pack", import_pack},
     {"Pad", import_pad},
     {"PreventGradient", import_pass},
     {"ReadVariableOp", import_read},
     {"Relu", import_relu},
     {"Reshape", import_reshape},
+    {"Rsqrt", import_other},
+    {"Shape", import_shape},
     {"Sigmoid", import_sigmoid},
     {"Softmax", import_softmax},
+    {"Squeeze", import_squeeze},
     {"StopGradient", import_pass},
+    {"StridedSlice", import_slice},
+    {"Sub", import_other},
     {"Transpose", import_transpose},
     {"VarHandleOp", import_handle},
 };
@@ -550,7 +629,7 @@ struct import_value import_node(struct import *import, struct import_frame *fram
     for (size_t i = 0; i < sizeof operations / sizeof *operations; i++)
         if (!strcmp(operations[i].op, node->op)) {
             struct import_value value = operations[i].import(import, frame, node);
-            bool fits = value.kind != IMPORT_VALUE || is_sensible(shape_of(import, &value));
+            bool fits = value.kind != IMPORT_VALUE || import_is_sensible(shape_of(import, &value));
             return fits ? value : import_refuse(import, node);
         }
     /* What it is made from may lack operations, too. */

@@ -20,6 +20,7 @@ import traceback
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -377,6 +378,39 @@ def made_now(folder):
     compare(ours(folder, folder / "made", {"pixels": pixels}), expected, TIGHT)
 
 
+def keras_models():
+    """Their inputs' shapes and they themselves: layers that are usual."""
+    layers = keras.layers
+    sequential = keras.Sequential([
+        keras.Input((28, 28, 1)), layers.Conv2D(8, 3, activation="relu"),
+        layers.BatchNormalization(), layers.MaxPooling2D(), layers.Dropout(0.5), layers.Flatten(),
+        layers.Dense(16, activation="relu"), layers.BatchNormalization(),
+        layers.Dense(10, activation="softmax")])
+    given = keras.Input((32, 32, 3))
+    x = layers.Conv2D(16, 3, padding="same", strides=2, use_bias=False)(given)
+    x = layers.ReLU()(layers.BatchNormalization()(x))
+    x = layers.Add()([x, layers.DepthwiseConv2D(3, padding="same")(x)])
+    x = layers.AveragePooling2D(2)(layers.Conv2D(8, 3)(layers.ZeroPadding2D()(x)))
+    functional = keras.Model(given, layers.Dense(5)(layers.GlobalAveragePooling2D()(x)))
+    return [((28, 28, 1), sequential), ((32, 32, 3), functional)]
+
+
+def made_by_keras(folder):
+    """As Keras exports them: its batch norm is written out, its biases are reshaped."""
+    random = np.random.default_rng(7)
+    for i, (shape, model) in enumerate(keras_models()):
+        for layer in model.layers:
+            layer.set_weights([np.abs(weights) + random.random(weights.shape).astype(np.float32)
+                               if "batch_norm" in layer.name else weights
+                               for weights in layer.get_weights()])
+        place = folder / f"keras{i}"
+        model.export(str(place / "1"), verbose=False)
+        pixels = random.random((3, *shape), np.float32)
+        key = next(iter(tf.saved_model.load(str(place / "1")).signatures["serving_default"]
+                        .structured_input_signature[1]))
+        compare(ours(place, place, {key: pixels}), {"output_0": model(pixels).numpy()}, TIGHT)
+
+
 def refused(folder):
     """Operations that we lack are named all at once."""
     class Strange(tf.Module):
@@ -393,8 +427,8 @@ def refused(folder):
         assert name in done.stderr, done.stderr
 
 
-CHECKS = [mnist, made_by_tensorflow, made_now, refused, wide_deep, table, bytes_by_default, resnet50,
-          vgg16]
+CHECKS = [mnist, made_by_tensorflow, made_now, made_by_keras, refused, wide_deep, table,
+          bytes_by_default, resnet50, vgg16]
 
 
 def main():

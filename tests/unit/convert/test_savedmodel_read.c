@@ -117,6 +117,37 @@ static void refuse(const char *name, struct tf_nodes *nodes, const char *part)
     tf_nodes_release(nodes);
 }
 
+TEST(savedmodel_read, scales_and_shifts_by_what_is_computed_from_weights)
+{
+    float scale[] = {1, 2, 3, 4}, shift[] = {0.5f, 0, -1, 8}, x[] = {1, -1, 2, 0.5f};
+    struct tf_nodes nodes;
+    struct imported *model;
+    struct plan *plan;
+    struct error err = {0};
+    struct plan_options options = {.mode = PLAN_SERVE, .batch = 1, .threads = 1};
+    tf_nodes_init(&nodes, TF_GRAPH_NODE);
+    tf_node(&nodes, "Placeholder", "x", TF_FLOAT, (const char *const[]){NULL});
+    tf_const(&nodes, "scale", &(struct tensor){DTYPE_F32, SHAPE(4), scale});
+    tf_const(&nodes, "shift", &(struct tensor){DTYPE_F32, SHAPE(1, 1, 4), shift});
+    tf_const_float(&nodes, "quarter", 0.25f);
+    tf_node(&nodes, "Rsqrt", "two", TF_FLOAT, TF_INPUTS("quarter"));
+    tf_node(&nodes, "Mul", "doubled", TF_FLOAT, TF_INPUTS("two", "scale"));
+    tf_node(&nodes, "Squeeze", "row", TF_FLOAT, TF_INPUTS("shift"));
+    tf_node(&nodes, "Sub", "less", TF_FLOAT, TF_INPUTS("row", "quarter"));
+    tf_node(&nodes, "Mul", "scaled", TF_FLOAT, TF_INPUTS("doubled", "x"));
+    tf_node(&nodes, "AddV2", "y", TF_FLOAT, TF_INPUTS("scaled", "less"));
+    ASSERT_OK(imported_read(make_model("affine", &nodes), &model, &err), err);
+    ASSERT_OK(plan_create(model->graph, model->params, &options, &plan, &err), err);
+    struct tensor input = {DTYPE_F32, SHAPE(1, 4), x}, output;
+    plan_forward(plan, &input, &output);
+    for (int i = 0; i < 4; i++)
+        ASSERT_NEAR((double)((float *)output.data)[i],
+                    (double)(x[i] * scale[i] * 2 + shift[i] - 0.25f), 1e-6, 1);
+    plan_destroy(plan);
+    imported_destroy(model);
+    tf_nodes_release(&nodes);
+}
+
 TEST(savedmodel_read, names_all_operations_it_lacks_at_once)
 {
     struct tf_nodes nodes;
