@@ -352,7 +352,7 @@ static bool fold_reshape(struct reading *reading, const struct onnx_node *node)
     made.ndim = (int)wanted->count;
     for (int i = 0; i < made.ndim; i++) {
         int64_t dim = wanted->integers[i];
-        if (dim == 0 && i < data->ndim)
+        if (dim == 0 && i < data->ndim && !onnx_integer(node, "allowzero", 0))
             dim = data->dim[i];
         if (dim == -1 && rest < 0) {
             rest = i;

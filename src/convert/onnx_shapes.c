@@ -60,7 +60,10 @@ static void read_reshape(struct reading *reading, const struct onnx_node *node)
         return;
     const int64_t *dims = attribute ? attribute->integers : wanted ? wanted->integers : NULL;
     int64_t count = attribute ? attribute->integer_count : wanted ? wanted->count : 0;
-    bool zeros = onnx_integer(node, "allowzero", 0) != 0;
+    /* New exporters say allowzero on every one of these; it means something only to zeros. */
+    bool zeros = false;
+    for (int64_t i = 0; dims && i < count && onnx_integer(node, "allowzero", 0); i++)
+        zeros |= dims[i] == 0;
     if (!dims || zeros || !resolve(reading, shape_of(reading, x), dims, count, &shape)) {
         char text[96];
         reading_refuse(reading, node, "%s to a shape %s",

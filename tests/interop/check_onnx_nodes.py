@@ -17,11 +17,11 @@ OTHER_RANDOM = re.compile(r"test_training_dropout(_default)?(_mask)?$")
 
 def node_tests():
     """Directories of the tests, from the package in an environment of its own."""
-    venv = subprocess.run([os.path.join(HERE, "../../tools/venv"), "onnx", "onnx==1.16.2",
-                           "numpy==1.26.4", "protobuf==4.25.8"],
+    venv = subprocess.run([os.path.join(HERE, "../../tools/venv"), "onnx-nodes", "onnx==1.16.2"],
                           stdout=subprocess.PIPE, text=True, check=True)
-    package = subprocess.run([venv.stdout.strip(), "-c", "import onnx; print(onnx.__path__[0])"],
-                             stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    where = "import importlib.util as u; print(u.find_spec('onnx').submodule_search_locations[0])"
+    package = subprocess.run([venv.stdout.strip(), "-c", where], stdout=subprocess.PIPE, text=True,
+                             check=True).stdout.strip()
     folder = os.path.join(package, "backend/test/data/node")
     return sorted(os.path.join(folder, name) for name in os.listdir(folder)
                   if os.path.exists(os.path.join(folder, name, "model.onnx")))

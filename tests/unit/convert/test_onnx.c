@@ -323,7 +323,9 @@ TEST(onnx, shapes_that_are_computed_from_shapes_are_known)
     add_node(&graph, "Shape", "a = shape");
     add_node(&graph, "Gather", "shape zero = batch");
     add_node(&graph, "Concat", "batch rest = wanted");
-    add_node(&graph, "Reshape", "a wanted = y");
+    size_t reshape = begin_node(&graph, "Reshape", "a wanted = y");
+    add_integer(&graph, "allowzero", 1); /* as PyTorch's newer exporter has it everywhere */
+    proto_end(&graph, reshape);
     add_output(&graph, "y");
     struct network network = make_network(graph, (struct onnx_build_options){.plain = true});
     const struct shape *shape =
