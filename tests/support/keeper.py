@@ -37,13 +37,15 @@ class Keeper:
             threading.Thread(target=self.hear, args=(line,), daemon=True).start()
 
     def hear(self, line):
-        while True:
-            try:
-                bytes_ = line.recv(PACKET.size)
-            except OSError:
-                return
-            if len(bytes_) != PACKET.size:
-                return
+        try:
+            while self.hear_one(line):
+                pass
+        except OSError:  # it was killed
+            pass
+
+    def hear_one(self, line):
+        bytes_ = line.recv(PACKET.size)
+        if len(bytes_) == PACKET.size:
             kind, outcome, status, number, text = PACKET.unpack(bytes_)
             text = text.split(b"\0")[0].decode()
             if kind == STATE:
@@ -53,6 +55,7 @@ class Keeper:
                 self.heard.append((number, text))
             elif kind == FINISH:
                 self.finished = (outcome, status, text)
+        return len(bytes_) == PACKET.size
 
     def pause(self):
         self.lines[-1].send(PACKET.pack(WISH, PAUSE, 0, 0, b""))
