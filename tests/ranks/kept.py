@@ -256,7 +256,41 @@ class Trial:
         check(started_from(done.stderr) >= 1200, f"started from {started_from(done.stderr)}")
         alike(whole, kept)
 
+    def misfit(self):
+        """What one rank has was laid out differently: the other's is taken; alone, it says so."""
+        whole, kept = self.fresh("whole"), self.fresh("kept")
+        options = ["--steps", 1000, "--global-batch-size", 24, "--shards", 6,
+                   "--checkpoint-every", 0, "-q"]
+        run(train(*options, "--checkpoint-dir", whole))
+        keepers = [Keeper(), Keeper()]
+        with self.start(keepers, *options, "--checkpoint-dir", kept) as process:
+            self.wait_for_step(keepers[1], process, 200)
+            self.kill_ranks(process)
+        keepers[0].damage("layout")
+        done = run(under(keepers, train(*options, "--checkpoint-dir", kept)))
+        check("does not fit" in done.stderr and started_from(done.stderr),
+              f"it said: {done.stderr[-800:]}")
+        alike(whole, kept)
+        keepers[0].damage("layout")
+        run(under(keepers[:1], train(*options, "--checkpoint-dir", kept)), 1)
+        check(keepers[0].finished[0] == FAILED and "none of them can read" in keepers[0].finished[2],
+              f"said {keepers[0].finished}")
+
     # ---- what it promises besides ----
+
+    def fresh_start(self):
+        """--fresh is for the beginning, not for each process."""
+        kept, keeper = self.fresh("kept"), Keeper()
+        options = ["--steps", 20000, "--checkpoint-dir", kept, "--checkpoint-every", 500, "--fresh",
+                   "--eval-data", "none", "-q"]
+        run(train("--steps", 3, "--checkpoint-dir", kept, "--eval-data", "none", "-q"))
+        with self.start([keeper], *options) as process:
+            self.wait_for_step(keeper, process, 700)
+            self.kill_ranks(process)
+        done = run(under([keeper], train(*options)))
+        check(started_from(done.stderr) >= 700, f"started from {started_from(done.stderr)}")
+        aside = [entry.name for entry in kept.iterdir() if entry.name.startswith("old-")]
+        check(len(aside) == 1, f"moved aside: {aside}")
 
     def as_checkpoint(self):
         """Memory and a checkpoint of the same step lead to the same end."""
@@ -332,7 +366,9 @@ class Trial:
         self.part("ranks are killed", self.ranks)
         self.part("memory is lost", self.newcomer)
         self.part("the number of ranks changes", self.resized)
+        self.part("another layout", self.misfit)
         self.part("as from a checkpoint", self.as_checkpoint)
+        self.part("a fresh start", self.fresh_start)
         self.part("paused", self.paused)
         self.part("another run's state", self.other_run)
         self.part("failures are told", self.fails)

@@ -60,6 +60,17 @@ class Keeper:
     def pause(self):
         self.lines[-1].send(PACKET.pack(WISH, PAUSE, 0, 0, b""))
 
+    def damage(self, name):
+        """Changes the first byte of an area (store/state.c)."""
+        for number in range(24):
+            area = os.pread(self.memory, 40, 16 + 40 * number)
+            if area[:24].rstrip(b"\0").decode() == name:
+                first = struct.unpack("@Q", area[24:32])[0]
+                byte = os.pread(self.memory, 1, first)
+                os.pwrite(self.memory, bytes([byte[0] ^ 1]), first)
+                return
+        raise KeyError(name)
+
     def bytes(self):
         return os.fstat(self.memory).st_blocks * 512
 
