@@ -1,4 +1,5 @@
 #include <inttypes.h>
+#include <signal.h>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -19,6 +20,7 @@ struct status_settings {
 
 static const struct option options[] = {
     OPTION_ARGUMENT(status_settings, address, "HOST:PORT", .required = true, .help = "any member"),
+    OPTION_SECTION("Options"),
     MEMBERS_SECRET_OPTIONS(status_settings, ),
     OPTION_SECONDS(status_settings, timeout, "timeout", OPTION_AT_LEAST(0.1), .initial = "5",
                    .help = "how long an answer is waited for"),
@@ -78,6 +80,7 @@ static int run(struct options *parsed, void *opaque, struct error *err)
     struct secret secret;
     char *text = NULL;
     (void)parsed;
+    signal(SIGPIPE, SIG_IGN);
     if (cluster_parse_address(settings->address, "HOST:PORT", &member, err) < 0)
         return -1;
     struct cluster cluster = {.members = &member, .count = 1};

@@ -14,6 +14,7 @@
 #include "launch/loop.h"
 
 static const double proving_seconds = 5; /* to prove the secret and to say who it is */
+static const double refused_seconds = 1; /* to hear why */
 
 /* --- refusing --------------------------------------------------------------------------------------------- */
 
@@ -68,7 +69,10 @@ static void refuse(struct visitor *visitor, enum refusal kind, const char *why)
     message_text(out, why);
     message_number(out, kind);
     link_send(visitor->link);
-    agent_dismiss(visitor);
+    /* It closes the line when it has heard why: who closes on words not yet read takes back its
+     * own. */
+    visitor->refused = true;
+    visitor->since = clock_seconds();
 }
 
 /* --- who leads ---------------------------------------------------------------------------------------------- */
@@ -182,6 +186,8 @@ static void hear_run(struct visitor *visitor, struct message *message)
 static void on_heard(void *context, struct link *link, struct message *message)
 {
     struct visitor *visitor = context;
+    if (visitor->refused)
+        return;
     if (!visitor->role)
         hear_hello(visitor, message);
     else if (visitor->agent->leader == visitor)
@@ -197,7 +203,7 @@ static void on_ended(void *context, struct link *link, const struct error *why)
     struct visitor *visitor = context;
     struct agent *agent = visitor->agent;
     bool led = agent->leader == visitor;
-    if (!visitor->role)
+    if (!visitor->role && !visitor->refused)
         log_refusal(agent, link_peer(link), why->message);
     agent_dismiss(visitor);
     if (led && !agent->over)
@@ -236,7 +242,9 @@ void agent_check_visitors(struct agent *agent)
     int unproved = 0;
     for (struct visitor *next, *visitor = agent->visitors; visitor; visitor = next) {
         next = visitor->next;
-        if (visitor->role)
+        if (visitor->refused && now - visitor->since > refused_seconds)
+            agent_dismiss(visitor);
+        if (visitor->role || visitor->refused)
             continue;
         if (++unproved > AGENT_UNPROVED_MOST || now - visitor->since > proving_seconds) {
             log_refusal(agent, link_peer(visitor->link),

@@ -19,7 +19,8 @@ struct visitor {
     struct visitor *next;
     struct link *link;
     int64_t role; /* 0: has not said */
-    double since;
+    bool refused;
+    double since;    /* it came, or was refused */
     struct run *run; /* what it had started; NULL: nothing */
 };
 

@@ -86,23 +86,34 @@ static void choose_network(struct fabric *fabric, int socket, bool loopback, boo
         set(fabric, "btl_tcp_disable_family", is_six(socket) ? "4" : "6");
 }
 
+/* Daemons and mpirun listen on all that they are given. */
+static void set_oob_ports(struct fabric *fabric, bool six, int first, int count)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%d-%d", first, first + count - 1);
+    set(fabric, six ? "oob_tcp_dynamic_ipv6_ports" : "oob_tcp_dynamic_ipv4_ports", text);
+    set_number(fabric, six ? "oob_tcp_dynamic_ipv4_ports" : "oob_tcp_dynamic_ipv6_ports",
+               first + count);
+}
+
 void fabric_for_daemon(struct fabric *fabric, int socket, int port, bool loopback)
 {
     bool six = is_six(socket);
+    int data = port + FABRIC_DATA;
     choose_network(fabric, socket, loopback, true);
     if (loopback)
         return;
-    set_number(fabric, six ? "oob_tcp_dynamic_ipv6_ports" : "oob_tcp_dynamic_ipv4_ports",
-               port + FABRIC_DAEMON);
-    set_number(fabric, six ? "btl_tcp_port_min_v6" : "btl_tcp_port_min_v4", port + FABRIC_DATA);
+    set_oob_ports(fabric, six, port + FABRIC_DAEMON, FABRIC_DAEMON_PORTS);
+    set_number(fabric, six ? "btl_tcp_port_min_v6" : "btl_tcp_port_min_v4", data);
     set_number(fabric, six ? "btl_tcp_port_range_v6" : "btl_tcp_port_range_v4", FABRIC_DATA_PORTS);
+    set_number(fabric, six ? "btl_tcp_port_min_v4" : "btl_tcp_port_min_v6",
+               data + FABRIC_DATA_PORTS);
+    set_number(fabric, six ? "btl_tcp_port_range_v4" : "btl_tcp_port_range_v6", FABRIC_OTHER_PORTS);
 }
 
 void fabric_for_mpirun(struct fabric *fabric, int socket, int port, bool loopback)
 {
     choose_network(fabric, socket, loopback, false);
     if (!loopback)
-        set_number(fabric,
-                   is_six(socket) ? "oob_tcp_dynamic_ipv6_ports" : "oob_tcp_dynamic_ipv4_ports",
-                   port + FABRIC_MPIRUN);
+        set_oob_ports(fabric, is_six(socket), port + FABRIC_MPIRUN, FABRIC_MPIRUN_PORTS);
 }

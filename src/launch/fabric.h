@@ -5,17 +5,21 @@
 
 #include <stdbool.h>
 
-/* Behind a member's own port: +1 Open MPI's daemon, +2 mpirun (the leader's member only), +3 to +6
- * what ranks say to each other. */
+/* Behind a member's own port: those of Open MPI's daemon, of mpirun (the leader's member only), and of
+ * what ranks say to each other. A port over which somebody spoke who was killed cannot be used again
+ * for a minute, and Open MPI listens in the family of addresses that members do not use, too. */
 enum {
     FABRIC_DAEMON = 1,
-    FABRIC_MPIRUN = 2,
-    FABRIC_DATA = 3,
-    FABRIC_DATA_PORTS = 4,
-    FABRIC_LAST = 6
+    FABRIC_DAEMON_PORTS = 2,
+    FABRIC_MPIRUN = 4,
+    FABRIC_MPIRUN_PORTS = 12,
+    FABRIC_DATA = 17,
+    FABRIC_DATA_PORTS = 12,
+    FABRIC_OTHER_PORTS = 1, /* behind each of these, for the other family */
+    FABRIC_LAST = FABRIC_DATA + FABRIC_DATA_PORTS + FABRIC_OTHER_PORTS - 1,
 };
 
-enum { FABRIC_SETTINGS = 8, FABRIC_SETTING_BYTES = 96 };
+enum { FABRIC_SETTINGS = 10, FABRIC_SETTING_BYTES = 96 };
 
 /* Settings for the environment of what this member starts ("OMPI_MCA_...=..."). What the user has set
  * is left alone. */

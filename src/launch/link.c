@@ -44,8 +44,8 @@ static void name_peer(struct link *link, int socket)
         inet_ntop(AF_INET, &four->sin_addr, host, sizeof host);
         port = ntohs(four->sin_port);
     }
-    snprintf(link->peer, sizeof link->peer, strchr(host, ':') ? "[%s]:%d" : "%s:%d",
-             strncmp(host, "::ffff:", 7) ? host : host + 7, port);
+    const char *plain = strncmp(host, "::ffff:", 7) ? host : host + 7;
+    snprintf(link->peer, sizeof link->peer, strchr(plain, ':') ? "[%s]:%d" : "%s:%d", plain, port);
 }
 
 static void end(struct link *link, const struct error *why)

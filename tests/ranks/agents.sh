@@ -69,6 +69,8 @@ await() {
         sleep 0.1
     done
 }
+# lives PID: and is not just waiting to be counted.
+lives() { grep -q '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$1/status" 2>/dev/null; }
 told() { grep -qF -- "$2" "$work/err.$1"; }
 tells() { told "$1" "$2" || fail "member $1 does not say '$2': $(tail -n 8 "$work/err.$1")"; }
 has_step() { [ "$(newest "$1" 2>/dev/null || echo 0)" -ge "$2" ] 2>/dev/null; }

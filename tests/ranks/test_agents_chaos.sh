@@ -12,7 +12,7 @@ trap 'kill -KILL $pids 2>/dev/null; "$hosts" remove $name; rm -rf "$work"' EXIT
 echo "a secret that both of us know" >"$work/secret"
 export LOCKSTEP_SECRET_FILE=$work/secret
 peers=10.98.0.1:5000,10.98.0.2:5000
-job="$small --checkpoint-every 50 --peer-timeout 3 --steps $((faults * 60 + 60))"
+job="$small --checkpoint-every 50 --peer-timeout 3 --steps $((faults * 25 + 50))"
 
 member() {
     index=$1

@@ -5,7 +5,7 @@
 [ "$(id -u)" = 0 ] || skip "needs root, for network namespaces"
 hosts=$here/hosts
 name=a$$
-"$hosts" make $name 2 >"$work/made" 2>&1 || skip "no network namespaces: $(tail -n 1 "$work/made")"
+"$hosts" make $name 3 >"$work/made" 2>&1 || skip "no network namespaces: $(tail -n 1 "$work/made")"
 trap 'kill -KILL $pids 2>/dev/null; "$hosts" remove $name; rm -rf "$work"' EXIT
 echo "a secret that both of us know" >"$work/secret"
 export LOCKSTEP_SECRET_FILE=$work/secret
@@ -45,15 +45,33 @@ done_alike() {
 begin calm-hosts
 "$hosts" exec $name 1 sh -c 'ss -Hltn 2>/dev/null || true' >"$work/listening"
 if [ -s "$work/listening" ]; then
-    awk '{ sub(/.*:/, "", $4); if ($4 < 5000 || $4 > 5006) print $4 }' "$work/listening" >"$work/beyond"
+    awk '{ sub(/.*:/, "", $4); if ($4 < 5000 || $4 > 5029) print $4 }' "$work/listening" >"$work/beyond"
     grep -v "^$" "$work/beyond" | while read -r beyond; do
         grep -q "127.0.0.1:$beyond " "$work/listening" || echo "$beyond"
     done >"$work/outside"
-    [ -s "$work/outside" ] && fail "ports beyond 5000 to 5006 listen: $(cat "$work/outside")"
+    [ -s "$work/outside" ] && fail "ports beyond 5000 to 5029 listen: $(cat "$work/outside")"
 fi
 ends 0 0 90
 ends 1 0 10
 alike "$work/calm" "$work/calm-hosts"
+
+# ---- a second process with the leader's index, on another host, is refused ----
+forget
+for index in 0 1; do
+    member $index $small --steps 100000 --peer-timeout 2 --checkpoint-dir "$work/twice"
+done
+await 40 at_step 3
+TF_CONFIG=$(config 0) "$hosts" exec $name 2 "$LOCKSTEP" $small --steps 3 --peer-timeout 2 \
+    --checkpoint-dir "$work/second" >"$work/out.2" 2>"$work/err.2" </dev/null &
+echo $! >"$work/pid.2"
+pids="$pids $!"
+ends 2 1 30
+tells 2 "worker 1 (10.98.0.2:5000) refuses: another process leads this group (generation 1) and lives"
+tells 2 "is worker 0 (10.98.0.1:5000) running twice?"
+[ "$(status_field 1 generation)" = 1 ] || fail "the group was disturbed: $(status_field 1 generation)"
+kill -TERM "$(pid 0)"
+ends 0 143 20
+ends 1 143 20
 
 # ---- the link goes down for a while ----
 begin cut

@@ -41,14 +41,14 @@ begin stopped
 kill -STOP "$second"
 done_alike
 tells 0 "its rank said nothing for"
-kill -0 "$second" 2>/dev/null && fail "the stopped rank lives"
+lives "$second" && fail "the stopped rank lives"
 
 # ---- a member dies with all it has, and comes back ----
 begin member
 kill -KILL "$(pid 1)"
 await 10 told 0 "worker 1 (127.0.0.1:$(port 1)) is lost"
 sleep 0.5
-kill -0 "$second" 2>/dev/null && fail "a rank outlived its agent"
+lives "$second" && fail "a rank outlived its agent"
 member 1 $words
 done_alike
 
@@ -57,8 +57,8 @@ begin leader
 kill -KILL "$(pid 0)"
 await 10 told 1 "worker 0 (127.0.0.1:$(port 0)) is lost"
 sleep 0.5
-kill -0 "$first" 2>/dev/null && fail "rank 0 outlived its agent"
-kill -0 "$second" 2>/dev/null && fail "rank 1 goes on without a leader"
+lives "$first" && fail "rank 0 outlived its agent"
+lives "$second" && fail "rank 1 goes on without a leader"
 member 0 $words
 done_alike
 
@@ -81,6 +81,24 @@ ends 0 0 90
 ends 1 0 10
 run 0 $job --steps 400 --checkpoint-dir "$work/calm-long" -q
 alike "$work/calm-long" "$work/fewer"
+
+# ---- the same step fails three times in a row: the job ends and says so ----
+forget
+group 2
+for index in 0 1; do
+    member $index $small --global-batch-size 24000 --examples 24000 --steps 100 \
+        --checkpoint-dir "$work/same"
+done
+for time in 1 2 3; do
+    await 40 has_rank 1
+    second=$(rank 1)
+    kill -KILL "$second"
+    [ $time = 3 ] || await 20 sh -c "! kill -0 $second" 2>/dev/null
+done
+ends 0 1 20
+ends 1 1 20
+tells 0 "step 1 failed 3 times in a row, last on worker 1"
+tells 1 "the leader ended the job: step 1 failed 3 times in a row"
 
 # ---- a member is asked to leave: what was done is saved, and goes on when it is back ----
 begin asked

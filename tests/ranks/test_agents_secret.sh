@@ -33,6 +33,7 @@ run 0 status "127.0.0.1:$at"
 mentions out "No group"
 
 # ---- another secret, none, a stranger ----
+sleep 1.1 # strangers are named once a second
 LOCKSTEP_SECRET_FILE=$work/other run 1 agent --exec -p "$at" 127.0.0.1 lockstep version
 mentions err "does not accept our secret"
 await 5 told a "its secret is not ours"
@@ -68,8 +69,8 @@ ends a 143 10
 
 # ---- a member with another secret is waited for in vain, and both say why ----
 group 2
-member 0 $small --steps 3 --secret-file "$work/secret" --start-timeout 3
-member 1 $small --steps 3 --secret-file "$work/other" --start-timeout 6
+member 0 $small --steps 3 --checkpoint-dir $work/few --secret-file "$work/secret" --start-timeout 3
+member 1 $small --steps 3 --checkpoint-dir $work/few --secret-file "$work/other" --start-timeout 6
 ends 0 1 20
 tells 0 "it does not accept our secret"
 ends 1 1 20
@@ -78,7 +79,7 @@ forget
 # ---- and with the same, all is well ----
 group 2
 for index in 0 1; do
-    member $index $small --steps 3 --secret-file "$work/secret"
+    member $index $small --steps 3 --checkpoint-dir $work/few --secret-file "$work/secret"
 done
 ends 0 0
 ends 1 0
@@ -86,7 +87,7 @@ forget
 # ---- as it is with none at all, where that is wanted ----
 group 2
 for index in 0 1; do
-    member $index $small --steps 3 --insecure
+    member $index $small --steps 3 --checkpoint-dir $work/few --insecure
 done
 ends 0 0
 ends 1 0

@@ -5,6 +5,8 @@ run 0 $small --steps 10 --checkpoint-dir "$work/calm" -q
 
 # ---- TF_CONFIG ----
 group 2
+export TMPDIR=$work/tmp
+mkdir "$TMPDIR"
 member 0 $small --steps 10 --checkpoint-dir "$work/two" --json "$work/two.json"
 member 1 $small --steps 10 --checkpoint-dir "$work/two"
 ends 0 0
@@ -16,9 +18,8 @@ grep -q . "$work/out.0" || fail "the first member prints no results"
 grep -q . "$work/out.1" && fail "the second prints: $(cat "$work/out.1")"
 tells 0 "worker 1 (127.0.0.1:$(port 1)) is here (2 of 2)"
 tells 0 "generation 1: 2 of 2 members train"
-ls -d "${TMPDIR:-/tmp}"/lockstep-?????? 2>/dev/null | while read -r left; do
-    [ "$left" -nt "$work/calm" ] && [ -O "$left" ] && echo "left behind: $left"
-done
+[ -z "$(ls "$TMPDIR")" ] || fail "left behind: $(ls "$TMPDIR")"
+unset TMPDIR
 
 # ---- late, in both orders; a relative path belongs to the member's own directory ----
 for first in 0 1; do
@@ -79,7 +80,26 @@ mentions err "--index needs --peers"
 run 2 $small --peers 127.0.0.1:1,127.0.0.1:2 --index 0 --min-ranks 3
 mentions err "--min-ranks=3: there are 2 members"
 # One worker is no group.
-TF_CONFIG='{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 0}}' run 0 $small --steps 1 -q
+TF_CONFIG='{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 0}}' run 0 $small --steps 1 -q \
+    --checkpoint-dir "$work/lonely"
+
+# ---- an evaluator follows the checkpoints, and ends with the last ----
+forget
+group 2
+TF_CONFIG=$(config 0 evaluator) "$LOCKSTEP" train mnist_custom --examples 480 --threads 1 \
+    --checkpoint-dir "$work/judged" >"$work/out.2" 2>"$work/err.2" </dev/null &
+echo $! >"$work/pid.2"
+pids="$pids $!"
+for index in 0 1; do
+    member $index $small --steps 10 --checkpoint-dir "$work/judged"
+done
+ends 0 0
+ends 1 0
+ends 2 0
+tells 2 "evaluating the checkpoint of step 10"
+grep -q "ccuracy" "$work/out.2" || fail "the evaluator prints: $(cat "$work/out.2")"
+TF_CONFIG=$(config 0 evaluator) run 2 train mnist_custom
+mentions err "an evaluator follows the chief's checkpoints: give --checkpoint-dir"
 
 # ---- a failure is everyone's, with its status ----
 forget
@@ -94,7 +114,7 @@ ends 1 1 30
 forget
 group 2
 for index in 0 1; do
-    member $index $small --steps 100000 --peer-timeout 2
+    member $index $small --steps 100000 --peer-timeout 2 --checkpoint-dir "$work/held"
 done
 await 30 at_step 3
 # Another port, as on another machine: the first of its list is itself, the second is ours.
@@ -106,8 +126,7 @@ echo $! >"$work/pid.2"
 ends 2 1 20
 tells 2 "its list of members is another"
 ports=$taken
-forget_status=$(status_field 1 generation)
-[ "$forget_status" = 1 ] || fail "the group was disturbed: generation $forget_status"
+[ "$(status_field 1 generation)" = 1 ] || fail "the group was disturbed: $(status_field 1 generation)"
 "$LOCKSTEP" status "127.0.0.1:$(port 1)" >"$work/out" || fail "status: $?"
 mentions out "Generation 1: training"
 mentions out "worker 1"
