@@ -5,6 +5,7 @@ import os
 import socket
 import struct
 import threading
+import time
 
 PACKET = struct.Struct("@Iiiq480s")
 STATE, TELL, FINISH, WISH = 1, 2, 3, 4
@@ -56,6 +57,13 @@ class Keeper:
             elif kind == FINISH:
                 self.finished = (outcome, status, text)
         return len(bytes_) == PACKET.size
+
+    def last_word(self):
+        """Outcome, status and reason, once they have come; None when there are none."""
+        until = time.monotonic() + 10
+        while self.finished is None and time.monotonic() < until:
+            time.sleep(0.01)
+        return self.finished
 
     def pause(self):
         self.lines[-1].send(PACKET.pack(WISH, PAUSE, 0, 0, b""))
