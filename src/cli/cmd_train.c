@@ -122,9 +122,9 @@ static int run(struct options *parsed, void *settings, struct error *err)
 {
     const struct training_settings *wanted = settings;
     struct training training = TRAINING_OF("train");
-    int status = -1;
-    if (members_take_over(parsed, wanted, &status, err))
-        return status;
+    int status = -1, member = 0;
+    if (members_take_over(parsed, wanted, &member, err))
+        return member;
     if (wanted->timeline && !wanted->common.json)
         return error_set(err, ERROR_USAGE, "--timeline is a part of the results: give --json=FILE");
     if (training_open(&training, parsed, settings, err) == 0)

@@ -61,6 +61,16 @@ static void *tell(void *context)
     return NULL;
 }
 
+void keeping_tell(struct keeping *keeping, int64_t step)
+{
+    static const double least_seconds = 0.05;
+    double now = clock_seconds();
+    if (!keeping->keeper || now - keeping->told < least_seconds)
+        return;
+    keeping->told = now;
+    heed(keeping, keeper_tell(keeping->keeper, step, "training"));
+}
+
 static int start_telling(struct keeping *keeping, struct error *err)
 {
     pthread_condattr_t attributes;

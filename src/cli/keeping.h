@@ -27,6 +27,7 @@ struct keeping {
     pthread_t teller;
     bool telling;
     atomic_bool alone;    /* the agent is gone */
+    double told;          /* clock_seconds() of the last word from the thread that trains */
     pthread_mutex_t lock; /* guards `closing` */
     pthread_cond_t changed;
     bool closing;
@@ -63,6 +64,9 @@ int keeping_start(struct keeping *keeping, const struct ranks *ranks, struct sav
 struct trainer_keeping keeping_for_trainer(struct keeping *keeping, const struct saving *saving,
                                            bool first);
 
+/* After a step, so that the agent knows of it before the next half second; not of each when they are
+ * fast. On the thread that trains. */
+void keeping_tell(struct keeping *keeping, int64_t step);
 /* What the last word will be. `over`: the group was lost. */
 void keeping_note(struct keeping *keeping, bool paused, bool over, int status,
                   const struct error *err);

@@ -463,8 +463,10 @@ static void observe(void *context, const struct train_event *event)
     struct training *training = context;
     report_observe(&training->report, event);
     training->began = true;
-    if (event->kind == TRAIN_STEP)
+    if (event->kind == TRAIN_STEP) {
         training->step = event->step;
+        keeping_tell(&training->keeping, event->step);
+    }
     if (event->kind == TRAIN_FINISHED) {
         training->stop_signal = event->stop_signal;
         training->paused = event->paused;

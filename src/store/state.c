@@ -346,6 +346,9 @@ void *state_area(struct state *state, const char *name, size_t bytes, struct err
     return *mapped;
 }
 
+#ifndef MADV_POPULATE_WRITE
+enum { MADV_POPULATE_WRITE = 23 }; /* of Linux 5.14 */
+#endif
 #ifndef MADV_COLLAPSE
 enum { MADV_COLLAPSE = 25 }; /* of Linux 6.1 */
 #endif
@@ -359,8 +362,11 @@ void state_settle(struct state *state)
 {
     for (uint32_t i = 0; i < state->header->area_count; i++) {
         const struct area *area = &state->header->areas[i];
-        if (state->mapped[i] && area->bytes >= HUGE_PAGE_BYTES && is_slab(area->name))
-            madvise(state->mapped[i], area->bytes, MADV_COLLAPSE);
+        if (!state->mapped[i] || area->bytes < HUGE_PAGE_BYTES || !is_slab(area->name))
+            continue;
+        madvise(state->mapped[i], area->bytes,
+                MADV_POPULATE_WRITE); /* what is not there stays small */
+        madvise(state->mapped[i], area->bytes, MADV_COLLAPSE);
     }
 }
 

@@ -66,6 +66,11 @@ def run(command, status=0):
     return done
 
 
+def check_word(keeper, outcome, status, reason=""):
+    word = keeper.last_word()
+    check(word and word[:2] == (outcome, status) and reason in word[2], f"its last word was {word}")
+
+
 def alike(directory, other):
     done = subprocess.run(words(PROGRAM, "checkpoint", "diff", directory, other),
                           capture_output=True, text=True, check=False, timeout=LIMIT)
@@ -169,7 +174,7 @@ class Trial:
         summary = self.kills([keeper], under([keeper], train(*options, "--checkpoint-dir", kept,
                                                              model=model)), within)
         alike(whole, kept)
-        check(keeper.finished and keeper.finished[:2] == (DONE, 0), f"said {keeper.finished}")
+        check_word(keeper, DONE, 0)
         summary += f", {keeper.bytes() >> 10} KiB kept"
         keeper.close()
         return summary
@@ -256,7 +261,40 @@ class Trial:
         check(started_from(done.stderr) >= 1200, f"started from {started_from(done.stderr)}")
         alike(whole, kept)
 
+    def misfit(self):
+        """What one rank has was laid out differently: the other's is taken; alone, it says so."""
+        whole, kept = self.fresh("whole"), self.fresh("kept")
+        options = ["--steps", 1000, "--global-batch-size", 24, "--shards", 6,
+                   "--checkpoint-every", 0, "-q"]
+        run(train(*options, "--checkpoint-dir", whole))
+        keepers = [Keeper(), Keeper()]
+        with self.start(keepers, *options, "--checkpoint-dir", kept) as process:
+            self.wait_for_step(keepers[1], process, 200)
+            self.kill_ranks(process)
+        keepers[0].damage("layout")
+        done = run(under(keepers, train(*options, "--checkpoint-dir", kept)))
+        check("does not fit" in done.stderr and started_from(done.stderr),
+              f"it said: {done.stderr[-800:]}")
+        alike(whole, kept)
+        keepers[0].damage("layout")
+        run(under(keepers[:1], train(*options, "--checkpoint-dir", kept)), 1)
+        check_word(keepers[0], FAILED, 1, "none of them can read")
+
     # ---- what it promises besides ----
+
+    def fresh_start(self):
+        """--fresh is for the beginning, not for each process."""
+        kept, keeper = self.fresh("kept"), Keeper()
+        options = ["--steps", 20000, "--checkpoint-dir", kept, "--checkpoint-every", 500, "--fresh",
+                   "--eval-data", "none", "-q"]
+        run(train("--steps", 3, "--checkpoint-dir", kept, "--eval-data", "none", "-q"))
+        with self.start([keeper], *options) as process:
+            self.wait_for_step(keeper, process, 700)
+            self.kill_ranks(process)
+        done = run(under([keeper], train(*options)))
+        check(started_from(done.stderr) >= 700, f"started from {started_from(done.stderr)}")
+        aside = [entry.name for entry in kept.iterdir() if entry.name.startswith("old-")]
+        check(len(aside) == 1, f"moved aside: {aside}")
 
     def as_checkpoint(self):
         """Memory and a checkpoint of the same step lead to the same end."""
@@ -274,7 +312,7 @@ class Trial:
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=LIMIT)
             check(process.returncode == 143, f"exit status {process.returncode}")
-        check(keeper.finished and keeper.finished[:2] == (DONE, 143), f"said {keeper.finished}")
+        check_word(keeper, DONE, 143)
         shutil.copytree(kept, first, symlinks=True)
         shutil.copytree(kept, other, symlinks=True)
         done = run(train(*options, "--checkpoint-dir", first, "--checkpoint-every", 0))
@@ -298,7 +336,7 @@ class Trial:
             check(process.returncode == 0, f"exit status {process.returncode}: {stderr[-800:]}")
         check("accuracy" not in out.lower(), f"it printed results: {out}")
         for keeper in keepers:
-            check(keeper.finished and keeper.finished[0] == PAUSED, f"said {keeper.finished}")
+            check_word(keeper, PAUSED, 0)
         done = run(under(keepers, train(*options, "--checkpoint-dir", kept)))
         check(started_from(done.stderr) >= 300, f"started from {started_from(done.stderr)}")
         alike(whole, kept)
@@ -317,14 +355,12 @@ class Trial:
         os.write(keeper.memory, b"nonsense" * 1000)
         done = run(under([keeper], train("--steps", 20, "--eval-data", "none")))
         check("is not used: it is no state" in done.stderr, f"it said: {done.stderr[-800:]}")
-        check(keeper.finished[:2] == (DONE, 0), f"said {keeper.finished}")
+        check_word(keeper, DONE, 0)
 
     def fails(self):
         keeper = Keeper()
         run(under([keeper], train("--steps", 20, "--lr", 1e30, "--eval-data", "none")), 1)
-        check(keeper.finished and keeper.finished[:2] == (FAILED, 1) and keeper.finished[2],
-              f"said {keeper.finished}")
-        return keeper.finished[2]
+        check_word(keeper, FAILED, 1, "not finite")
 
     def all(self):
         self.part("one process is killed", self.alone)
@@ -332,7 +368,9 @@ class Trial:
         self.part("ranks are killed", self.ranks)
         self.part("memory is lost", self.newcomer)
         self.part("the number of ranks changes", self.resized)
+        self.part("another layout", self.misfit)
         self.part("as from a checkpoint", self.as_checkpoint)
+        self.part("a fresh start", self.fresh_start)
         self.part("paused", self.paused)
         self.part("another run's state", self.other_run)
         self.part("failures are told", self.fails)
@@ -340,7 +378,7 @@ class Trial:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
-    parser.add_argument("--kills", type=int, default=12, help="of each run (12)")
+    parser.add_argument("--kills", type=int, default=8, help="of each run (8)")
     parser.add_argument("--seed", type=int, default=8)
     parser.add_argument("--only", action="append", help="parts whose name has this in it")
     options = parser.parse_args()
