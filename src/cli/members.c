@@ -221,17 +221,19 @@ bool members_take_over(const struct options *options, const struct training_sett
     if (getenv("OMPI_COMM_WORLD_SIZE")) /* mpirun started this rank, whoever started mpirun */
         return false;
     strbuf_init(&member.words);
-    *status = find_cluster(options, member.settings, &member.cluster, err);
-    bool evaluates = *status == 0 && member.cluster.role == CLUSTER_EVALUATES;
-    bool alone = *status == 0 && !evaluates && member.cluster.count < 2;
+    int result = find_cluster(options, member.settings, &member.cluster, err);
+    bool evaluates = result == 0 && member.cluster.role == CLUSTER_EVALUATES;
+    bool alone = result == 0 && !evaluates && member.cluster.count < 2;
     if (evaluates)
-        *status = evaluator_run(options, training, err);
-    else if (*status == 0 && !alone)
-        *status = run_member(&member, err);
+        result = evaluator_run(options, training, err);
+    else if (result == 0 && !alone)
+        result = run_member(&member, err);
     leader_destroy(member.leader);
     agent_destroy(member.agent);
     loop_destroy(member.loop);
     strbuf_release(&member.words);
     cluster_release(&member.cluster);
+    if (!alone)
+        *status = result;
     return !alone;
 }

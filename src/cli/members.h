@@ -45,7 +45,7 @@ struct members_settings {
                            "back when they come")
 
 /* True when this process is a member (not a rank of one, and not alone): it has done the member's
- * part, and *status is an exit status, or -1 with `err` filled. */
+ * part, and *status is an exit status, or -1 with `err` filled. Otherwise *status is left alone. */
 bool members_take_over(const struct options *options, const struct training_settings *settings,
                        int *status, struct error *err);
 

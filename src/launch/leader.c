@@ -348,7 +348,7 @@ static void hear_lost(struct leader *leader, struct member *member, struct messa
         return;
     if (step > leader->newest)
         leader->newest = step;
-    if (find_outcome(leader, KEEPER_FAILED) || find_outcome(leader, KEEPER_DONE))
+    if (leader->lost || find_outcome(leader, KEEPER_FAILED) || find_outcome(leader, KEEPER_DONE))
         return; /* it was ended because another had */
     if (leader->failures == SAME_STEP_FAILURES - 1 && leader->failed_step == leader->newest) {
         leader->lost = member;
