@@ -148,8 +148,10 @@ static value_id constant_value(struct reading *reading, const struct onnx_node *
     }
     if (!reading_parameter(reading, node, index, NULL, term->tensor.count, &init))
         return -1;
+    /* Newer exporters keep the 0.5 of `x * 0.5` among the tensors: a number without dimensions. */
+    bool trained = term->parameter && term->tensor.ndim > 0;
     return graph_param(reading->graph, term->name, shape_of(&term->tensor), init,
-                       term->parameter ? PARAM_TRAINABLE : PARAM_STATISTIC);
+                       trained ? PARAM_TRAINABLE : PARAM_STATISTIC);
 }
 
 value_id reading_bordered(struct reading *reading, const struct onnx_node *node, int index,
