@@ -183,7 +183,7 @@ class Trial:
         return self.one(None, 3000, ["--eval-every", 500], 0.8)
 
     def tables(self):
-        return self.one(ROWS, 1500, ["--batch-size", 32], 0.8)
+        return self.one(ROWS, 8000, ["--batch-size", 32], 0.8)
 
     # ---- ranks ----
 
