@@ -1,12 +1,12 @@
 #!/bin/sh
 # Members that are not heard, leave or come back; and a step that cannot be done.
 . "$(dirname "$0")/agents.sh"
-job="$small --steps 80 --checkpoint-every 10 --peer-timeout 3"
+job="$slow --steps 80 --checkpoint-every 10 --peer-timeout 3"
 run 0 $job --checkpoint-dir "$work/calm" -q
 
-# ---- an agent is stopped: nobody waits for it longer than --peer-timeout ----
+# ---- a member stands still: nobody waits for it longer than --peer-timeout ----
 begin frozen
-kill -STOP "$(pid 1)"
+kill -STOP "$second" "$(pid 1)"
 await 20 told 0 "it said nothing for 3 s"
 kill -CONT "$(pid 1)"
 done_alike

@@ -10,7 +10,7 @@ trap 'kill -KILL $pids 2>/dev/null; "$hosts" remove $name; rm -rf "$work"' EXIT
 echo "a secret that both of us know" >"$work/secret"
 export LOCKSTEP_SECRET_FILE=$work/secret
 peers=10.98.0.1:5000,10.98.0.2:5000
-job="$small --steps 80 --checkpoint-every 10 --peer-timeout 3"
+job="$slow --steps 80 --checkpoint-every 10 --peer-timeout 3"
 run 0 $job --checkpoint-dir "$work/calm" -q
 
 # member I WORDS...: on host I.

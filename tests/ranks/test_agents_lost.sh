@@ -2,7 +2,7 @@
 # Ranks, members and the leader are killed or stopped in the middle: the job is done all the same, and
 # gives the bits of a run that nothing happened to.
 . "$(dirname "$0")/agents.sh"
-job="$small --steps 80 --checkpoint-every 10 --peer-timeout 3"
+job="$slow --steps 80 --checkpoint-every 10 --peer-timeout 3"
 run 0 $job --checkpoint-dir "$work/calm" -q
 
 # ---- a rank is killed ----
