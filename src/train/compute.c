@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/stop.h"
 #include "base/threads.h"
+#include "comm/comm.h"
 #include "exec/params.h"
 #include "train/pieces.h"
 
@@ -60,6 +61,16 @@ KERNEL_CLONES static void add_to(float *to, const float *from, size_t count)
 static bool stopped(const struct compute *compute)
 {
     return compute->options.stop && stop_wanted(compute->options.stop);
+}
+
+/* A signal ends this rank's part at once. The others learn of it within a second, and need not
+ * finish all their pieces before they drop the step. */
+static bool gives_up(const struct compute *compute)
+{
+    struct comm *comm = compute->options.comm;
+    if (stopped(compute) && comm)
+        comm_ask_stop(comm);
+    return stopped(compute) || (comm && comm_stop_asked(comm));
 }
 
 /* --- one piece -------------------------------------------------------------------------------- */
@@ -232,12 +243,12 @@ int compute_run(struct compute *compute, int64_t step, float scale, compute_buck
     compute->context = context;
     compute->handed = 0;
     clear_arrived(compute);
-    for (int g = 0; g < compute->pieces.group_count && !stopped(compute); g++) {
+    for (int g = 0; g < compute->pieces.group_count && !gives_up(compute); g++) {
         compute->last = g + 1 == compute->pieces.group_count;
         if (run_group(compute, &compute->pieces.groups[g], step, out, err) < 0)
             return -1;
     }
-    return stop_check(compute->options.stop, err);
+    return gives_up(compute) ? error_set(err, ERROR_CANCELLED, "stopped") : 0;
 }
 
 void compute_nothing(struct compute *compute, compute_bucket_fn *on_bucket, void *context)

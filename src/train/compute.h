@@ -9,6 +9,7 @@
 #include "train/metrics.h"
 #include "train/rows.h"
 
+struct comm;
 struct compute;
 struct params;
 
@@ -24,6 +25,7 @@ struct compute_options {
     uint64_t seed;            /* of dropout */
     bool alone;               /* no other rank, and one piece: nothing is added up or averaged */
     const atomic_int *stop;   /* ends it early; its results are then of no use. May be NULL */
+    struct comm *comm;        /* whose other ranks may end it early, too; may be NULL */
 };
 
 /* Of a step, or of all of this rank's pieces. */
@@ -41,7 +43,7 @@ typedef void compute_bucket_fn(void *context, int bucket, size_t first, size_t c
 
 int compute_create(const struct compute_options *options, struct compute **out, struct error *err);
 void compute_destroy(struct compute *compute); /* accepts NULL */
-/* Fails with what the loader says, or with ERROR_CANCELLED when *stop ended it. */
+/* Fails with what the loader says, or with ERROR_CANCELLED when *stop or another rank ended it. */
 int compute_run(struct compute *compute, int64_t step, float scale, compute_bucket_fn *on_bucket,
                 void *context, struct compute_result *out, struct error *err);
 /* For a rank that failed or was stopped: hands on zeros for the buckets that it had not handed on

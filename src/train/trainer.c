@@ -631,6 +631,7 @@ static int make_compute(struct run *run, struct error *err)
         .seed = inputs->seed,
         .alone = alone,
         .stop = inputs->stop_signal,
+        .comm = ranks->comm,
     };
     if (compute_create(&options, &run->compute, err) < 0)
         return -1;
