@@ -174,11 +174,16 @@ static void compute(struct inference *asked)
 
 /* ---- the thread that answers ---------------------------------------------------------------- */
 
+static bool is_late(const struct inference *asked)
+{
+    return asked->deadline != 0 && asked->deadline < clock_seconds();
+}
+
 static void decide(struct fake_core *core, struct inference *asked)
 {
     if (atomic_load(&asked->cancelled))
         asked->status = SERVE_CANCELLED;
-    else if (asked->deadline != 0 && asked->deadline < clock_seconds())
+    else if (is_late(asked))
         asked->status = SERVE_DEADLINE;
     else
         compute(asked);
@@ -456,6 +461,16 @@ int fake_core_answered(struct fake_core *core)
 int fake_core_given_up(struct fake_core *core)
 {
     return look(core, &core->given_up);
+}
+
+int fake_core_hopeless(struct fake_core *core)
+{
+    int count = 0;
+    pthread_mutex_lock(&core->lock);
+    for (const struct inference *asked = core->first; asked; asked = asked->next)
+        count += atomic_load(&asked->cancelled) || is_late(asked);
+    pthread_mutex_unlock(&core->lock);
+    return count;
 }
 
 int fake_core_held_models(struct fake_core *core)

@@ -30,8 +30,10 @@ void fake_core_set_ready(struct fake_core *core, bool ready);
 void fake_core_set_token(struct fake_core *core, const char *token); /* NULL: all may ask */
 void fake_core_set_limit(struct fake_core *core, int waiting);       /* more are SERVE_EXHAUSTED */
 int fake_core_waiting(struct fake_core *core);
-int fake_core_answered(struct fake_core *core);    /* SERVE_OK */
-int fake_core_given_up(struct fake_core *core);    /* cancelled or too late when their turn came */
+int fake_core_answered(struct fake_core *core); /* SERVE_OK */
+int fake_core_given_up(struct fake_core *core);
+/* Of those that wait: cancelled, or past their deadline. A client knows a moment earlier. */
+int fake_core_hopeless(struct fake_core *core);    /* cancelled or too late when their turn came */
 int fake_core_held_models(struct fake_core *core); /* by calls in flight */
 /* Of the last question: its deadline, as seconds from when it was asked; 0: none. */
 double fake_core_last_deadline(struct fake_core *core);

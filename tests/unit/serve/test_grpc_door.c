@@ -206,6 +206,7 @@ TEST(grpc_door, drops_what_its_client_gave_up)
     start_caller(&scene, &caller, 2); /* its deadline and its client's end are one */
     wait_until(fake_core_waiting, scene.core, 1);
     ASSERT_INT(end_caller(&caller), ==, SERVE_DEADLINE);
+    wait_until(fake_core_hopeless, scene.core, 1);
     fake_core_hold(scene.core, false);
     wait_until(fake_core_given_up, scene.core, 1);
     ASSERT_INT(fake_core_answered(scene.core), ==, 0);
