@@ -17,6 +17,31 @@ struct kind_use {
 };
 enum { KIND_MAX_USES = 64 };
 
+/* What several kinds take, in the order in which `params` shows it. */
+#define KIND_USE(name, ...)                                                                        \
+    {                                                                                              \
+        .parameter = P_##name, __VA_ARGS__                                                         \
+    }
+/* Training on data of one's own, with a place for results, as a user of one's own. */
+#define KIND_USES_STORAGE                                                                          \
+    KIND_USE(DATASET_DIR), KIND_USE(DATASET_CLAIM), KIND_USE(DATA), KIND_USE(STORAGE),             \
+        KIND_USE(PVC_NAME), KIND_USE(PVC_PATH), KIND_USE(NFS_SERVER), KIND_USE(NFS_PATH),          \
+        KIND_USE(OUTPUT_DIR), KIND_USE(CHECKPOINT_DIR), KIND_USE(USER_ID), KIND_USE(USER_NAME),    \
+        KIND_USE(GROUP_ID), KIND_USE(GROUP_NAME), KIND_USE(FS_ID), KIND_USE(IMAGE),                \
+        KIND_USE(IMAGE_PULL_SECRET), KIND_USE(PROGRAM)
+/* An MPI job: its launcher, and how that reaches the workers. */
+#define KIND_USES_LAUNCHER                                                                         \
+    KIND_USE(LAUNCHER_CPU), KIND_USE(LAUNCHER_MEMORY), KIND_USE(GRACE_SECONDS), KIND_USE(LAUNCH),  \
+        KIND_USE(SSH_DIR), KIND_USE(WORKER_EXEC), KIND_USE(AGENT_PORT)
+/* Volumes as the document about VGG16 has them. */
+#define KIND_USES_VOLUMES                                                                          \
+    KIND_USE(CREATE_VOLUME), KIND_USE(NFS_SERVER), KIND_USE(NFS_EXPORT), KIND_USE(CAPACITY),       \
+        KIND_USE(VOLUMES, .spelling = "volumes",                                                   \
+                 .initial = "[{\"name\": \"efs-pvc\", \"persistentVolumeClaim\": {\"claimName\": " \
+                            "\"nfs-external\"}}]"),                                                \
+        KIND_USE(VOLUME_MOUNTS, .spelling = "volumeMounts",                                        \
+                 .initial = "[{\"name\": \"efs-pvc\", \"mountPath\": \"/mnt\"}]")
+
 /* How its end is told: the object to ask for, and what its status must say. */
 enum kind_end {
     KIND_NEVER_ENDS,     /* it is ready, or not yet */
