@@ -144,7 +144,11 @@ bench-net: all $(addprefix $(BUILD)/bench/,primitives delay sums)
 # What lockstep plan predicts against two ranks on links of a chosen rate; needs root.
 bench-plan: all $(BUILD)/bench/primitives
 	@bench/run-plan $(BENCH_FLAGS)
-.PHONY: bench bench-input bench-ranks bench-net bench-plan
+
+# How long a group stands still when one of its ranks is killed.
+bench-agents: all $(BUILD)/bench/primitives
+	@bench/run-agents $(BENCH_FLAGS)
+.PHONY: bench bench-input bench-ranks bench-net bench-plan bench-agents
 
 # ---- fuzz: each fuzz/fuzz_NAME.c for FUZZ_SECONDS on its corpus; what it finds stays in build/ ----
 FUZZ_SECONDS ?= 10
