@@ -83,6 +83,9 @@ struct op_kernel {
     bool (*pools)(const struct graph *graph, const struct plan_node *node, const struct node *pool);
 };
 
+/* The input again, row-major, under the output's shape. */
+extern const struct op_kernel kernel_view;
+
 /* --- What prepare may ask --- */
 
 int builder_batch(const struct plan_builder *builder);

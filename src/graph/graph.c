@@ -170,6 +170,14 @@ value_id graph_param(struct graph *graph, const char *name, struct shape shape,
                                            .init = init});
 }
 
+int op_infer_same(const struct graph *graph, const struct node *node, struct value *out,
+                  struct error *err)
+{
+    (void)err;
+    out->shape = graph_value(graph, node->inputs[0])->shape;
+    return 0;
+}
+
 value_id graph_node(struct graph *graph, const struct op *op, const char *name,
                     const void *attributes, const value_id *inputs, int input_count)
 {

@@ -23,6 +23,10 @@ struct op {
     value_id (*example)(struct graph *graph, int variant);
 };
 
+/* The `infer` of those whose result looks like their first input. */
+int op_infer_same(const struct graph *graph, const struct node *node, struct value *out,
+                  struct error *err);
+
 const struct op *const *op_list(void); /* NULL-terminated, generated from ops/ */
 
 #endif

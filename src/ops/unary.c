@@ -82,14 +82,6 @@ static const struct {
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
-static int infer(const struct graph *graph, const struct node *node, struct value *out,
-                 struct error *err)
-{
-    (void)err;
-    out->shape = graph_value(graph, node->inputs[0])->shape;
-    return 0;
-}
-
 struct state {
     size_t count;
 };
@@ -170,6 +162,6 @@ static value_id example(struct graph *graph, int variant)
 
 const struct op op_unary = {.name = "unary",
                             .attributes_size = sizeof(struct attributes),
-                            .infer = infer,
+                            .infer = op_infer_same,
                             .kernels = kernels,
                             .example = example};
