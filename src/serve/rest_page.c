@@ -1,6 +1,7 @@
 /* The status page: the files of web/, what it shows as one JSON object, and the same again and again
  * as events. */
 #include "base/arena.h"
+#include "base/embed.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/memory.h"
@@ -11,20 +12,11 @@
 
 static const double EVERY_SECONDS = 0.5;
 
-/* As in watch/page.c: the assembler puts the files in as they are. */
-#define EMBED(name, file)                                                                          \
-    __asm__(".pushsection .rodata\n"                                                               \
-            ".hidden serve_page_" #name "\n.hidden serve_page_" #name "_end\n"                     \
-            ".globl serve_page_" #name "\n.globl serve_page_" #name "_end\n"                       \
-            "serve_page_" #name ":\n.incbin \"" file "\"\nserve_page_" #name "_end:\n.byte 0\n"    \
-            ".popsection\n");                                                                      \
-    extern const char serve_page_##name[], serve_page_##name##_end[]
-
-EMBED(html, "web/serve.html");
-EMBED(base_style, "web/dashboard.css");
-EMBED(style, "web/serve.css");
-EMBED(text, "web/text.js");
-EMBED(script, "web/serve.js");
+EMBED(serve_page_html, "web/serve.html");
+EMBED(serve_page_base_style, "web/dashboard.css");
+EMBED(serve_page_style, "web/serve.css");
+EMBED(serve_page_text, "web/text.js");
+EMBED(serve_page_script, "web/serve.js");
 
 /* Nothing from elsewhere, nothing inline, in nobody's frame. */
 static const char POLICY[] = "default-src 'none'; script-src 'self'; style-src 'self'; "

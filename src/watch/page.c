@@ -1,22 +1,14 @@
 #include "watch/page.h"
 
-/* The assembler puts the files in as they are, with a NUL behind; the Makefile knows that this
- * object depends on them. */
-#define EMBED(name, file)                                                                          \
-    __asm__(".pushsection .rodata\n"                                                               \
-            ".hidden page_" #name "\n.hidden page_" #name "_end\n"                                 \
-            ".globl page_" #name "\n.globl page_" #name "_end\n"                                   \
-            "page_" #name ":\n.incbin \"" file "\"\npage_" #name "_end:\n.byte 0\n"                \
-            ".popsection\n");                                                                      \
-    extern const char page_##name[], page_##name##_end[]
+#include "base/embed.h"
 
-EMBED(html, "web/dashboard.html");
-EMBED(style, "web/dashboard.css");
-EMBED(text, "web/text.js");
-EMBED(charts, "web/charts.js");
-EMBED(layers, "web/layers.js");
-EMBED(ranks, "web/ranks.js");
-EMBED(script, "web/dashboard.js");
+EMBED(page_html, "web/dashboard.html");
+EMBED(page_style, "web/dashboard.css");
+EMBED(page_text, "web/text.js");
+EMBED(page_charts, "web/charts.js");
+EMBED(page_layers, "web/layers.js");
+EMBED(page_ranks, "web/ranks.js");
+EMBED(page_script, "web/dashboard.js");
 
 static struct page_file make(const char *path, const char *type, const char *from, const char *end)
 {
