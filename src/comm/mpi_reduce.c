@@ -14,6 +14,9 @@
 enum { SLICE_ALIGN = 16, PART_TAG = 1, SLICE_TAG = 2 };
 /* Of more than these, everyone sending to everyone at once would be too much for a switch. */
 enum { MANY_RANKS = 16 };
+/* Counts of the library are int, and memory for parts of others need not be larger than this: 64 MiB
+ * at a time. */
+enum { PIECE_FLOATS = 1 << 24 };
 
 void *scratch_take(struct scratch *scratch, size_t bytes)
 {
@@ -267,11 +270,24 @@ bool mpi_reduce_sleeps(const struct mpi_reducer *reducer, const struct comm_redu
     return reducer->networked && is_folded(reducer, reduction);
 }
 
+static int reduce_piece(struct mpi_reducer *reducer, const struct comm_reduction *piece)
+{
+    if (is_folded(reducer, piece))
+        return fold(reducer, piece);
+    return MPI_Allreduce(MPI_IN_PLACE, piece->values + piece->first, (int)piece->count, MPI_FLOAT,
+                         MPI_SUM, reducer->group);
+}
+
 int mpi_reduce(struct mpi_reducer *reducer, const struct comm_reduction *reduction)
 {
     assert(!reduction->shards || reduction->wire == COMM_WIRE_FLOAT);
-    if (is_folded(reducer, reduction))
-        return fold(reducer, reduction);
-    return MPI_Allreduce(MPI_IN_PLACE, reduction->values + reduction->first, (int)reduction->count,
-                         MPI_FLOAT, MPI_SUM, reducer->group);
+    int code = MPI_SUCCESS;
+    for (size_t at = 0; code == MPI_SUCCESS && at < reduction->count; at += PIECE_FLOATS) {
+        struct comm_reduction piece = *reduction;
+        size_t left = reduction->count - at;
+        piece.first += at;
+        piece.count = left < PIECE_FLOATS ? left : PIECE_FLOATS;
+        code = reduce_piece(reducer, &piece);
+    }
+    return code;
 }
