@@ -27,6 +27,11 @@ double clock_processor_seconds(void)
     return read_clock(CLOCK_PROCESS_CPUTIME_ID);
 }
 
+double clock_thread_seconds(void)
+{
+    return read_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
 /* Field 22 of /proc/self/stat: clock ticks (10 ms) from boot to the start of the process. */
 double clock_since_process_start(void)
 {

@@ -93,6 +93,7 @@ void results_describe(const struct training *training, struct json *out)
     json_set_number(out, "learning_rate", training->schedule.base_rate);
     json_set_integer(out, "seed", training->settings->common.seed);
     session_describe_input(&training->train, out);
+    json_set_number(out, "watching_seconds", training->watchers.seconds);
     json_set_bool(out, "interrupted", training_interrupted(training) != 0);
     json_set_integer(out, "first_step", training->first_step);
     json_set_integer(out, "last_step", training->step);

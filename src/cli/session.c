@@ -442,5 +442,7 @@ void session_describe(const struct session *session, const char *data, const str
     json_set(out, "plan_bytes", describe_memory(plan));
     json_set_integer(out, "peak_rss_bytes", (int64_t)memory_peak_rss_bytes());
     json_set_number(out, "processor_seconds", clock_processor_seconds());
+    json_set_number(out, "other_threads_seconds",
+                    clock_processor_seconds() - clock_thread_seconds());
     json_set_text(out, "version", LOCKSTEP_VERSION);
 }

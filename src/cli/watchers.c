@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/run_facts.h"
@@ -182,6 +183,7 @@ int watchers_create(const struct watchers_settings *settings, const struct watch
 void watchers_observe(void *context, const struct train_event *event)
 {
     struct watchers *watchers = context;
+    double start = clock_seconds();
     tracing_observe(watchers->tracing, event); /* first: the others take time */
     if (watchers->progress)
         progress_observe(watchers->progress, event);
@@ -194,6 +196,7 @@ void watchers_observe(void *context, const struct train_event *event)
     remote_observe(&watchers->remote, event);
     if (watchers->record)
         record_observe(watchers->record, event);
+    watchers->seconds += clock_seconds() - start;
 }
 
 void watchers_fail(struct watchers *watchers, const struct error *err)

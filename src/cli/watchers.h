@@ -80,6 +80,7 @@ struct watchers {
     struct record *record;
     struct dashboard *dashboard;
     char page_path[PATH_MAX]; /* where dashboard.html goes at the end; "": nowhere */
+    double seconds;           /* that the training spent on telling them */
 };
 
 /* Refuses addresses that are none, before anything is done. */
