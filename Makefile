@@ -111,7 +111,7 @@ $(BUILD)/examples/%.so: examples/%.c include/lockstep/model.h
 	@mkdir -p $(@D)
 	$(CC) -std=c17 -O2 -g -Wall -Wextra $(if $(DEV),-Werror) -Iinclude -fPIC -fvisibility=hidden \
 	    -shared -o $@ $<
-$(BUILD)/bench/primitives: $(patsubst %.c,$(BUILD)/%.o,$(filter-out %_input.c %_scan.c %_pictures.c %/delay.c %/sums.c,\
+$(BUILD)/bench/primitives: $(patsubst %.c,$(BUILD)/%.o,$(filter-out %_input.c %_scan.c %_pictures.c %/delay.c %/scaling.c %/sums.c,\
                            $(wildcard bench/*.c)))
 	$(CC) $(LDFLAGS) -o $@ $^ -ldnnl -lm
 $(BUILD)/bench/%_input: $(BUILD)/bench/%_input.o $(OBJECTS)
@@ -130,13 +130,13 @@ bench-input: all $(INPUT_BENCHES)
 	@bench/setup-peers
 	@bench/run-input $(BENCH_FLAGS) $(subst $(comma), ,$(BENCH))
 # BENCH=resnet50,vgg16,wide_deep,shards picks some.
-bench-ranks: all $(BUILD)/bench/primitives
+bench-ranks: all $(addprefix $(BUILD)/bench/,primitives scaling)
 	@bench/setup-peers
 	@bench/run-ranks $(BENCH_FLAGS) $(subst $(comma), ,$(BENCH))
 # BENCH=resnet50,wide_deep picks some. Needs root, for network namespaces.
 $(BUILD)/bench/delay: $(BUILD)/bench/delay.o
 	$(CC) $(LDFLAGS) -o $@ $^
-$(BUILD)/bench/sums: $(BUILD)/bench/sums.o $(OBJECTS)
+$(addprefix $(BUILD)/bench/,scaling sums): $(BUILD)/bench/%: $(BUILD)/bench/%.o $(CLI_OBJECTS) $(OBJECTS)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 bench-net: all $(addprefix $(BUILD)/bench/,primitives delay sums)
 	@bench/run-net $(BENCH_FLAGS) $(subst $(comma), ,$(BENCH))

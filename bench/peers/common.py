@@ -47,6 +47,23 @@ def peak_rss_bytes():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
+def measure_turns(steps, options, framework):
+    """As bench/scaling.c: turns of options.steps steps of each kind, `steps` being functions by name;
+    the first step of a turn is not timed."""
+    turns = []
+    for number in range(options.turns):
+        names = list(steps) if number % 2 else list(reversed(steps))
+        turns.append({name: statistics.median(timed(steps[name]) for _ in range(options.steps))
+                      for name in names if steps[name]() is not None})
+    print(json.dumps({"framework": framework, "turns": turns}), flush=True)
+
+
+def timed(step):
+    start = time.perf_counter()
+    step()
+    return time.perf_counter() - start
+
+
 def measure(step, options, framework):
     """Calls `step()`, which trains on one batch and returns the loss as a float, and prints the
     result. The first call counts as warm-up whatever the options say."""

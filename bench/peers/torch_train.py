@@ -99,6 +99,8 @@ def main():
     parser.add_argument("--rank", type=int, default=0)
     parser.add_argument("--ranks", type=int, default=1,
                         help="DistributedDataParallel over gloo; one process is started for each")
+    parser.add_argument("--turns", type=int, default=0,
+                        help="so many times steps with and steps without communication")
     parser.add_argument("--meet", metavar="FILE", help="a file that all ranks can reach")
     options = parser.parse_args()
     torch.manual_seed(options.seed)
@@ -119,7 +121,15 @@ def main():
         optimizer.step()
         return loss.item()
 
-    common.measure(step, options, "torch " + torch.__version__)
+    def step_alone():
+        with forward.no_sync():
+            return step()
+
+    name = "torch " + torch.__version__
+    if options.turns:
+        common.measure_turns({"alone": step_alone, "together": step}, options, name)
+    else:
+        common.measure(step, options, name)
     if options.ranks > 1:
         torch.distributed.destroy_process_group()
 
