@@ -24,7 +24,8 @@ static double flops(const struct graph *graph, const struct node *node)
     return 2.0 * (double)shape_count(weights) * (double)(y->dim[2] * y->dim[3]);
 }
 
-static const struct op_kernel *const kernels[] = {&conv_kernel_thin, &conv_kernel_dnn, NULL};
+static const struct op_kernel *const kernels[] = {&conv_kernel_thin, &conv_kernel_winograd,
+                                                  &conv_kernel_dnn, NULL};
 
 /* --- Building --- */
 

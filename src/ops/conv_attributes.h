@@ -13,7 +13,8 @@ struct conv_attributes {
 /* The convolution of this node, for the library; the batch is the plan's. */
 struct dnn_conv conv_describe(const struct plan_builder *builder, const struct plan_node *node);
 
-extern const struct op_kernel conv_kernel_dnn;  /* oneDNN's, for everything */
-extern const struct op_kernel conv_kernel_thin; /* ours, for one input channel on AVX2 */
+extern const struct op_kernel conv_kernel_dnn;      /* oneDNN's, for everything */
+extern const struct op_kernel conv_kernel_thin;     /* ours, for one input channel on AVX2 */
+extern const struct op_kernel conv_kernel_winograd; /* ours, 3x3 with many channels on AVX2 */
 
 #endif

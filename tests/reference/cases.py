@@ -436,8 +436,24 @@ def arithmetics():
            + head("y", image=False), 8)
 
 
+def wide_convolutions():
+    """3x3 with many channels and tiles, which Winograd's method takes: whole tiles and cut ones, every
+    padding. (So many numbers are never all away from a ReLU's kink: those chains are in the models.)"""
+    for number, padding in enumerate(PADDINGS):
+        height, width = ((17, 14), (16, 16), (13, 21), (18, 15), (11, 19))[number]
+        inputs, outputs = ((64, 64), (64, 96), (80, 64), (112, 64), (64, 128))[number]
+        line = f"conv2d y x channels={outputs} kernel=3 bias={(number + 1) % 2} {padding}"
+        yield (f"{line} on {inputs}x{height}x{width}",
+               [picture(inputs, height, width), line, "output y y"] + head("y"), 4 + number)
+    conv = "conv2d a x channels=64 kernel=3 padding=same"
+    wide = {"channels": 64, "size": 14, "batch": 5}
+    yield chain("conv+bn, 64 channels", [conv + " bias=0", "batch_norm y a"], **wide)
+    yield chain("conv+conv+add, 64 channels",
+                [conv, "conv2d b a channels=64 kernel=3 padding=same bias=0", "add y b x"], **wide)
+
+
 def all_cases():
     for group in (convolutions, grouped_convolutions, odd_kernels, image_inputs, one_channel_images,
                   batch_norms, pools, element_operations, concats, losses, chains, uneven_windows,
-                  functions, arithmetics):
+                  functions, arithmetics, wide_convolutions):
         yield from group()

@@ -1,0 +1,427 @@
+/* 3x3 convolutions with stride 1 and many channels, by Winograd's method (ops/winograd.h): a third of
+ * the time of oneDNN's direct ones, over the three passes. Ours because oneDNN 2.6 has Winograd for
+ * AVX-512 only.
+ *
+ * Forward and the gradient of x: a thread takes some tiles at a time through all steps, with patches and
+ * results of its own, small enough for its caches. The gradient of the weights: all threads transform
+ * channels of some tiles, then multiply planes. Results are the same for any number of threads: no sum is
+ * divided among them, and the tiles of a block, over which gradients are summed, are a fixed number. */
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "exec/known_ops.h"
+#include "ops/conv_attributes.h"
+#include "ops/winograd.h"
+
+#if defined(__x86_64__)
+
+enum {
+    LANES = WINOGRAD_LANES,
+    KERNEL = 3,
+    FEWEST_CHANNELS = 64, /* below, the transforms weigh more than the products */
+    FEWEST_TILES = 64,    /* below, those of the weights do */
+    TILES = 96,           /* at a time, of one thread */
+    OUTPUTS = 64,         /* multiplied before their results are transformed */
+    GRADIENT_TILES = 192, /* at a time, of all threads */
+};
+
+/* A forward pass, or one that goes back to x: the same with turned weights. */
+struct pass {
+    int64_t in, out;              /* channels */
+    struct winograd_picture x, y; /* without data */
+    int64_t tiles, tiles_at_once;
+    size_t weight_plane, patch_plane, result_plane; /* floats */
+    struct winograd_weights weights;                /* without data */
+    bool bias, relu, add;
+};
+
+struct gradient {
+    size_t patch_plane, tile_plane, sum_plane;
+};
+
+struct state {
+    struct pass forward, back;
+    struct gradient gradient;
+};
+
+/* --- Which convolutions --- */
+
+static bool is_small_window(const struct window *window)
+{
+    return window->kernel == KERNEL && window->stride == 1 && window->dilation == 1 &&
+           window->pad_before >= 0 && window->pad_before < KERNEL && window->pad_after >= 0 &&
+           window->pad_after < KERNEL;
+}
+
+static int64_t tiles_along(int64_t size)
+{
+    return (size + WINOGRAD_TILE - 1) / WINOGRAD_TILE;
+}
+
+/* The layouts of the library's own kernels, so that neighbours need not reorder. */
+static int ask_layouts(const struct plan_builder *builder, const struct plan_node *node,
+                       struct layout *x, struct layout *y, struct error *err)
+{
+    struct dnn_primitive *conv = NULL;
+    struct dnn_conv description = conv_describe(builder, node);
+    description.relu = description.sum = false;
+    if (dnn_conv_forward(&description, builder_is_training(builder), &conv, err) < 0)
+        return -1;
+    *x = dnn_layout(conv, DNN_SRC);
+    *y = dnn_layout(conv, DNN_DST);
+    dnn_primitive_destroy(conv);
+    return 0;
+}
+
+static bool is_in_eights(const struct layout *layout)
+{
+    struct layout_form form;
+    return layout_form(layout, &form) && form.inner == LANES && form.blocks > 1;
+}
+
+static bool are_many(int64_t channels)
+{
+    return channels >= FEWEST_CHANNELS && channels % WINOGRAD_OUTPUTS == 0;
+}
+
+static bool fits(const struct plan_builder *builder, const struct plan_node *node)
+{
+    const struct conv_attributes *a = node->node->attributes;
+    struct shape x = builder_shape(builder, node->inputs[CONV_X]);
+    struct shape y = builder_shape(builder, node->output);
+    struct window rows = a->rows, columns = a->columns;
+    struct layout x_layout, y_layout;
+    int64_t ignored;
+    if (a->groups != 1 || !are_many(x.dim[1]) || !are_many(y.dim[1]) ||
+        x.dim[0] * tiles_along(y.dim[2]) * tiles_along(y.dim[3]) < FEWEST_TILES)
+        return false;
+    window_resolve(&rows, x.dim[2], &ignored, NULL);
+    window_resolve(&columns, x.dim[3], &ignored, NULL);
+    return is_small_window(&rows) && is_small_window(&columns) && __builtin_cpu_supports("avx2") &&
+           __builtin_cpu_supports("fma") &&
+           ask_layouts(builder, node, &x_layout, &y_layout, NULL) == 0 && is_in_eights(&x_layout) &&
+           is_in_eights(&y_layout);
+}
+
+/* --- What it takes --- */
+
+/* An odd number of cache lines, lest all planes fall into the same sets of a cache. */
+static size_t plane_of(int64_t floats)
+{
+    enum { LINE = 16 };
+    return ((size_t)(floats + LINE - 1) / LINE | 1) * LINE;
+}
+
+static int64_t round_up(int64_t value, int64_t step)
+{
+    return (value + step - 1) / step * step;
+}
+
+/* So that all threads have as many blocks, or nearly. */
+static int64_t choose_tiles(int64_t tiles, int threads)
+{
+    int64_t blocks = round_up((tiles + TILES - 1) / TILES, threads);
+    return round_up((tiles + blocks - 1) / blocks, WINOGRAD_TILES);
+}
+
+static struct winograd_picture picture_of(const struct shape *shape, const struct shape *result)
+{
+    return (struct winograd_picture){.blocks = shape->dim[1] / LANES,
+                                     .height = shape->dim[2],
+                                     .width = shape->dim[3],
+                                     .tile_rows = tiles_along(result->dim[2]),
+                                     .tile_columns = tiles_along(result->dim[3])};
+}
+
+static struct pass make_pass(const struct shape *x, const struct shape *y, int top, int left,
+                             int threads)
+{
+    struct pass pass = {.in = x->dim[1],
+                        .out = y->dim[1],
+                        .x = picture_of(x, y),
+                        .y = picture_of(y, y),
+                        .tiles = x->dim[0] * tiles_along(y->dim[2]) * tiles_along(y->dim[3])};
+    pass.x.top = top;
+    pass.x.left = left;
+    pass.tiles_at_once = choose_tiles(pass.tiles, threads);
+    pass.weight_plane = plane_of(pass.in * pass.out);
+    pass.patch_plane = plane_of(pass.in * pass.tiles_at_once);
+    pass.result_plane = plane_of((pass.out < OUTPUTS ? pass.out : OUTPUTS) * pass.tiles_at_once);
+    return pass;
+}
+
+static size_t floats_of_thread(const struct pass *pass)
+{
+    return WINOGRAD_PLANES * (pass->patch_plane + pass->result_plane);
+}
+
+static size_t pass_bytes(const struct pass *pass, int threads)
+{
+    return (WINOGRAD_PLANES * pass->weight_plane + (size_t)threads * floats_of_thread(pass)) *
+           sizeof(float);
+}
+
+static struct gradient make_gradient(const struct pass *forward)
+{
+    return (struct gradient){.patch_plane = plane_of(forward->in * GRADIENT_TILES),
+                             .tile_plane = plane_of(forward->out * GRADIENT_TILES),
+                             .sum_plane = plane_of(forward->in * forward->out)};
+}
+
+/* The sums of the bias come behind the planes. */
+static size_t gradient_bytes(const struct state *state)
+{
+    const struct gradient *g = &state->gradient;
+    return (WINOGRAD_PLANES * (g->patch_plane + g->tile_plane + g->sum_plane) +
+            (size_t)state->forward.out) *
+           sizeof(float);
+}
+
+static void describe(struct plan_builder *builder, const struct plan_node *node,
+                     struct state *state)
+{
+    struct dnn_conv conv = conv_describe(builder, node);
+    int threads = builder_threads(builder);
+    int64_t in = conv.src.dim[1], taps = (int64_t)KERNEL * KERNEL;
+    state->forward =
+        make_pass(&conv.src, &conv.dst, conv.pad_before[0], conv.pad_before[1], threads);
+    state->forward.weights =
+        (struct winograd_weights){.in = in, .out_stride = in * taps, .in_stride = taps};
+    state->forward.bias = conv.bias;
+    state->forward.relu = conv.relu;
+    state->forward.add = conv.sum;
+    state->back = make_pass(&conv.dst, &conv.src, KERNEL - 1 - conv.pad_before[0],
+                            KERNEL - 1 - conv.pad_before[1], threads);
+    state->back.weights = (struct winograd_weights){
+        .in = conv.dst.dim[1], .out_stride = taps, .in_stride = in * taps, .turned = true};
+    state->gradient = make_gradient(&state->forward);
+}
+
+/* Row-major, said aloud: a plan with another kernel may have stored them otherwise. */
+static void use_plain(struct plan_builder *builder, struct plan_node *node, enum op_pass pass,
+                      int role, int input)
+{
+    struct shape shape = builder_shape(builder, node->inputs[input]);
+    struct layout plain = layout_plain(&shape);
+    builder_use(builder, node, pass, role + input, &plain);
+}
+
+static void use_in_training(struct plan_builder *builder, struct plan_node *node,
+                            const struct state *state, const struct layout *x,
+                            const struct layout *y)
+{
+    size_t scratch = gradient_bytes(state),
+           back = pass_bytes(&state->back, builder_threads(builder));
+    builder_use(builder, node, PASS_BACKWARD_WEIGHTS, ROLE_INPUT + CONV_X, x);
+    builder_use(builder, node, PASS_BACKWARD_WEIGHTS, ROLE_GRADIENT, y);
+    builder_use(builder, node, PASS_BACKWARD_WEIGHTS, ROLE_SCRATCH, NULL);
+    for (int i = CONV_WEIGHTS; i < node->input_count; i++)
+        use_plain(builder, node, PASS_BACKWARD_WEIGHTS, ROLE_GRADIENT_OF_INPUT, i);
+    if (builder_wants_gradient(builder, node->inputs[CONV_X])) {
+        builder_use(builder, node, PASS_BACKWARD, ROLE_GRADIENT, y);
+        builder_use(builder, node, PASS_BACKWARD, ROLE_GRADIENT_OF_INPUT + CONV_X, x);
+        builder_use(builder, node, PASS_BACKWARD, ROLE_SCRATCH, NULL);
+        use_plain(builder, node, PASS_BACKWARD, ROLE_INPUT, CONV_WEIGHTS);
+        scratch = scratch > back ? scratch : back;
+    }
+    size_t forward = pass_bytes(&state->forward, builder_threads(builder));
+    builder_buffer(builder, node, ROLE_SCRATCH, scratch > forward ? scratch : forward);
+}
+
+static int prepare(struct plan_builder *builder, struct plan_node *node, struct error *err)
+{
+    struct state *state = ARENA_NEW(builder_arena(builder), struct state);
+    struct layout x, y;
+    if (!state)
+        return error_set(err, ERROR_MEMORY, "no memory for a convolution");
+    if (ask_layouts(builder, node, &x, &y, err) < 0)
+        return -1;
+    describe(builder, node, state);
+    node->state = state;
+    builder_kernel_name(builder, node, "own:winograd:avx2");
+    builder_output(builder, node, &y);
+    if (state->forward.add)
+        builder_accumulate(builder, node);
+    builder_use(builder, node, PASS_FORWARD, ROLE_INPUT + CONV_X, &x);
+    for (int i = CONV_WEIGHTS; i < node->input_count; i++)
+        use_plain(builder, node, PASS_FORWARD, ROLE_INPUT, i);
+    builder_use(builder, node, PASS_FORWARD, ROLE_SCRATCH, NULL);
+    if (builder_is_training(builder))
+        use_in_training(builder, node, state, &x, &y);
+    else
+        builder_buffer(builder, node, ROLE_SCRATCH,
+                       pass_bytes(&state->forward, builder_threads(builder)));
+    return 0;
+}
+
+/* --- Forward, and back to x --- */
+
+/* A thread's share of the scratch memory; the weights are everybody's. */
+struct room {
+    const float *weights;
+    float *patches, *results;
+};
+
+static struct winograd_range range_of(int64_t tiles, int64_t at_once, int64_t block)
+{
+    int64_t first = block * at_once, left = tiles - first;
+    return (struct winograd_range){first, left < at_once ? left : at_once};
+}
+
+static void put_outputs(const struct pass *pass, const struct room *room, int64_t out,
+                        int64_t outputs, struct winograd_range tiles, const float *bias)
+{
+    for (int64_t k = 0; k < outputs; k += LANES) {
+        struct winograd_finish finish = {
+            .bias = bias ? bias + out + k : NULL, .add = pass->add, .relu = pass->relu};
+        winograd_put_results(room->results + k * pass->tiles_at_once, pass->result_plane, &pass->y,
+                             (out + k) / LANES, tiles, finish);
+    }
+}
+
+static void run_tiles(const struct pass *pass, const struct room *room, struct winograd_range tiles,
+                      const float *bias)
+{
+    for (int64_t c = 0; c < pass->in; c += LANES)
+        winograd_take_patches(&pass->x, c / LANES, tiles, room->patches + c * pass->tiles_at_once,
+                              pass->patch_plane);
+    for (int64_t out = 0; out < pass->out; out += OUTPUTS) {
+        int64_t left = pass->out - out, outputs = left < OUTPUTS ? left : OUTPUTS;
+        for (size_t p = 0; p < WINOGRAD_PLANES; p++)
+            winograd_multiply(room->weights + p * pass->weight_plane + out * pass->in,
+                              room->patches + p * pass->patch_plane,
+                              room->results + p * pass->result_plane, pass->in, outputs,
+                              tiles.count, pass->tiles_at_once);
+        put_outputs(pass, room, out, outputs, tiles, bias);
+    }
+}
+
+static void run_pass(const struct pass *pass, const float *bias, int threads, float *scratch)
+{
+    int64_t blocks = (pass->tiles + pass->tiles_at_once - 1) / pass->tiles_at_once;
+    float *shares = scratch + WINOGRAD_PLANES * pass->weight_plane;
+#pragma omp parallel for schedule(static)
+    for (int64_t out = 0; out < pass->out; out += WINOGRAD_OUTPUTS)
+        winograd_take_weights(&pass->weights, out, scratch + out * pass->in, pass->weight_plane);
+#pragma omp parallel for schedule(static)
+    for (int t = 0; t < threads; t++) {
+        float *share = shares + (size_t)t * floats_of_thread(pass);
+        struct room room = {scratch, share, share + WINOGRAD_PLANES * pass->patch_plane};
+        for (int64_t block = t; block < blocks; block += threads)
+            run_tiles(pass, &room, range_of(pass->tiles, pass->tiles_at_once, block), bias);
+    }
+}
+
+static void forward(const struct op_run *run)
+{
+    struct pass pass = ((const struct state *)run->state)->forward;
+    pass.x.data = run->inputs[CONV_X];
+    pass.y.data = run->output;
+    pass.weights.data = run->inputs[CONV_WEIGHTS];
+    run_pass(&pass, pass.bias ? run->inputs[CONV_BIAS] : NULL, run->threads, run->scratch);
+}
+
+static void backward(const struct op_run *run)
+{
+    struct pass pass = ((const struct state *)run->state)->back;
+    pass.x.data = run->gradients[0];
+    pass.y.data = run->input_gradients[CONV_X];
+    pass.weights.data = run->inputs[CONV_WEIGHTS];
+    run_pass(&pass, NULL, run->threads, run->scratch);
+}
+
+/* --- The gradient of the weights --- */
+
+struct sums {
+    const struct pass *pass;
+    const struct gradient *gradient;
+    struct winograd_picture x, y_gradient;
+    float *patches, *tiles, *weights, *bias;
+};
+
+/* Channels of x and of y's gradient are alike to the threads. */
+static void take_tiles(const struct sums *sums, struct winograd_range tiles)
+{
+    const struct pass *pass = sums->pass;
+#pragma omp parallel for schedule(static)
+    for (int64_t c = 0; c < pass->in + pass->out; c += LANES) {
+        int64_t out = c - pass->in;
+        if (out < 0)
+            winograd_take_patches(&sums->x, c / LANES, tiles, sums->patches + c * GRADIENT_TILES,
+                                  sums->gradient->patch_plane);
+        else
+            winograd_take_gradients(&sums->y_gradient, out / LANES, tiles,
+                                    sums->tiles + out * GRADIENT_TILES, sums->gradient->tile_plane,
+                                    sums->bias + out);
+    }
+}
+
+static void multiply_planes(const struct sums *sums, struct winograd_range tiles)
+{
+    enum { WIDE = WINOGRAD_BLOCKS * LANES };
+    int64_t in = sums->pass->in, out = sums->pass->out, groups = (out + WIDE - 1) / WIDE;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < WINOGRAD_PLANES * groups; i++) {
+        size_t plane = (size_t)(i / groups);
+        int64_t first = i % groups * WIDE, left = (out - first) / LANES;
+        winograd_multiply_gradients(sums->patches + plane * sums->gradient->patch_plane,
+                                    sums->tiles + plane * sums->gradient->tile_plane +
+                                        first * GRADIENT_TILES,
+                                    sums->weights + plane * sums->gradient->sum_plane + first * in,
+                                    in, left < WINOGRAD_BLOCKS ? (int)left : WINOGRAD_BLOCKS,
+                                    tiles.count, GRADIENT_TILES, tiles.first > 0);
+    }
+}
+
+static void backward_weights(const struct op_run *run)
+{
+    const struct state *state = run->state;
+    const struct pass *pass = &state->forward;
+    const struct gradient *gradient = &state->gradient;
+    float *patches = run->scratch;
+    float *tiles = patches + WINOGRAD_PLANES * gradient->patch_plane;
+    float *weights = tiles + WINOGRAD_PLANES * gradient->tile_plane;
+    struct sums sums = {
+        pass,    gradient, pass->x, pass->y,
+        patches, tiles,    weights, weights + WINOGRAD_PLANES * gradient->sum_plane};
+    sums.x.data = run->inputs[CONV_X];
+    sums.y_gradient.data = run->gradients[0];
+    memset(sums.bias, 0, (size_t)pass->out * sizeof *sums.bias);
+    for (int64_t block = 0; block * GRADIENT_TILES < pass->tiles; block++) {
+        struct winograd_range range = range_of(pass->tiles, GRADIENT_TILES, block);
+        take_tiles(&sums, range);
+        multiply_planes(&sums, range);
+    }
+    struct winograd_weights to = pass->weights;
+    to.data = run->input_gradients[CONV_WEIGHTS];
+#pragma omp parallel for schedule(static)
+    for (int64_t out = 0; out < pass->out; out += LANES)
+        winograd_put_weights(weights + out * pass->in, gradient->sum_plane, &to, out);
+    if (pass->bias)
+        memcpy(run->input_gradients[CONV_BIAS], sums.bias, (size_t)pass->out * sizeof *sums.bias);
+}
+
+#else
+
+static bool fits(const struct plan_builder *builder, const struct plan_node *node)
+{
+    (void)builder;
+    (void)node;
+    return false;
+}
+#define prepare NULL
+#define forward NULL
+#define backward_weights NULL
+#define backward NULL
+
+#endif
+
+const struct op_kernel conv_kernel_winograd = {
+    .name = "winograd",
+    .fits = fits,
+    .prepare = prepare,
+    .pass = {forward, backward_weights, backward},
+    .relu_forward = true,
+    .residual_serving = true,
+};
