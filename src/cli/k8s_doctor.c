@@ -32,6 +32,7 @@ struct doctor {
     struct arena *arena;
     struct finding findings[FINDINGS_MAX];
     int count;
+    bool denied; /* the last question: by the user's rights, so the answer is unknown */
     struct error *err;
 };
 
@@ -55,8 +56,18 @@ static struct json *ask(struct doctor *doctor, const char *const *words)
     if (k8s_get(&doctor->settings->target, doctor->deployment, words, &json, &errors, doctor->err) <
         0)
         json = NULL;
+    doctor->denied = !json && strstr(errors.text, "orbidden") != NULL;
     strbuf_release(&errors);
     return json;
+}
+
+/* Said instead of a finding that the user has no right to know. */
+static bool was_denied(struct doctor *doctor, const char *what)
+{
+    if (doctor->denied)
+        FIND(doctor, NOTE, "ask whoever runs the cluster, or let them run this",
+             "%s: you may not look at it, so it was not checked", what);
+    return doctor->denied;
 }
 
 static const struct json *items_of(const struct json *list)
@@ -143,6 +154,8 @@ static void check_operator(struct doctor *doctor, const struct operator* wanted,
     struct json *definition =
         ask(doctor, (const char *const[]){"customresourcedefinitions", wanted->definition, NULL});
     enum verdict bad = needed ? PROBLEM : NOTE;
+    if (!definition && was_denied(doctor, wanted->title))
+        return;
     if (!definition)
         FIND(doctor, bad, wanted->remedy, "%s is not installed", wanted->title);
     else if (!serves_version(definition, wanted->version))
@@ -150,34 +163,15 @@ static void check_operator(struct doctor *doctor, const struct operator* wanted,
              wanted->version, wanted->definition);
     else {
         const char *image = image_of(doctor, wanted->deployment);
-        if (image)
-            FIND(doctor, FINE, NULL, "%s with %s (%s)", wanted->title, wanted->version, image);
+        if (image || doctor->denied)
+            FIND(doctor, FINE, NULL, "%s with %s (%s)", wanted->title, wanted->version,
+                 image ? image : "whose image you may not see");
         else
             FIND(doctor, bad, wanted->remedy,
                  "%s's definition is there, but no deployment %s was found: nobody works on it",
                  wanted->title, wanted->deployment);
     }
     json_release(definition);
-}
-
-/* Argo's own containers are refused in restricted namespaces unless its controller is told. */
-static void check_argo_settings(struct doctor *doctor)
-{
-    struct json *list =
-        ask(doctor, (const char *const[]){"configmaps", "-A", "--field-selector",
-                                          "metadata.name=workflow-controller-configmap", NULL});
-    const struct json *items = items_of(list);
-    const struct json *data =
-        items && json_count(items) ? json_get(json_at(items, 0), "data") : NULL;
-    const char *executor = data ? json_get_text(data, "executor", "") : "";
-    if (!strstr(executor, "allowPrivilegeEscalation"))
-        FIND(
-            doctor, PROBLEM,
-            "set securityContext (allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}) "
-            "below executor and mainContainer in the ConfigMap workflow-controller-configmap, each "
-            "over several lines",
-            "Argo's own containers have no securityContext: a restricted namespace refuses them");
-    json_release(list);
 }
 
 static const char *space_of(const struct doctor *doctor)
@@ -187,28 +181,28 @@ static const char *space_of(const struct doctor *doctor)
     return name && *name ? name : NULL;
 }
 
-static bool check_namespace(struct doctor *doctor)
+static void check_namespace(struct doctor *doctor)
 {
     const char *name = space_of(doctor);
     if (!name) {
         FIND(doctor, NOTE, "say -n NAME to have quotas, claims and its Pod Security level checked",
              "no namespace was named; kubectl's current one is used");
-        return false;
+        return;
     }
     struct json *space = ask(doctor, (const char *const[]){"namespaces", name, NULL});
+    if (!space && was_denied(doctor, "the namespace and its Pod Security level"))
+        return;
     if (!space) {
         FIND(doctor, PROBLEM, arena_format(doctor->arena, "kubectl create namespace %s", name),
              "namespace %s is not there", name);
-        return false;
+        return;
     }
     const struct json *labels = json_get(json_get(space, "metadata"), "labels");
     const char *level =
         labels ? json_get_text(labels, "pod-security.kubernetes.io/enforce", "") : "";
-    bool restricted = strcmp(level, "restricted") == 0;
     FIND(doctor, FINE, NULL, "namespace %s, Pod Security level %s", name,
          *level ? level : "not enforced");
     json_release(space);
-    return restricted;
 }
 
 static void check_storage_classes(struct doctor *doctor)
@@ -217,6 +211,8 @@ static void check_storage_classes(struct doctor *doctor)
     const struct json *items = items_of(list);
     const char *chosen = NULL;
     int count = items ? json_count(items) : 0;
+    if (!list && was_denied(doctor, "storage classes"))
+        return;
     for (int i = 0; i < count; i++) {
         const struct json *notes = json_get(json_get(json_at(items, i), "metadata"), "annotations");
         if (notes && strcmp(json_get_text(notes, "storageclass.kubernetes.io/is-default-class", ""),
@@ -258,6 +254,8 @@ static void check_quotas(struct doctor *doctor)
     struct json *list = ask(doctor, (const char *const[]){"resourcequotas", NULL});
     const struct json *items = items_of(list);
     int before = doctor->count, count = items ? json_count(items) : 0;
+    if (!list && was_denied(doctor, "quotas"))
+        return;
     for (int i = 0; i < count; i++) {
         const struct json *quota = json_at(items, i);
         check_one_quota(doctor, quota, "requests.cpu", needs.cpu);
@@ -289,6 +287,8 @@ static void check_claim(struct doctor *doctor, enum parameter parameter, bool ma
     if (!*name || !kind_spelling(doctor->deployment->kind, parameter))
         return;
     struct json *claim = ask(doctor, (const char *const[]){"persistentvolumeclaims", name, NULL});
+    if (!claim && was_denied(doctor, arena_format(doctor->arena, "claim %s", name)))
+        return;
     if (!claim)
         FIND(doctor, PROBLEM,
              arena_format(doctor->arena, "create it, or name another with -p %s=NAME",
@@ -321,6 +321,8 @@ static void check_dns(struct doctor *doctor)
         ask(doctor, (const char *const[]){"pods", "-A", "-l", "k8s-app=kube-dns", NULL});
     const struct json *items = items_of(list);
     int running = 0;
+    if (!list && was_denied(doctor, "DNS"))
+        return;
     for (int i = 0; items && i < json_count(items); i++)
         running += strcmp(json_get_text(json_get(json_at(items, i), "status"), "phase", ""),
                           "Running") == 0;
@@ -356,6 +358,8 @@ static void check_image(struct doctor *doctor)
     struct json *list = ask(doctor, (const char *const[]){"nodes", NULL});
     const struct json *items = items_of(list);
     int count = items ? json_count(items) : 0, have = 0;
+    if (!list && was_denied(doctor, arena_format(doctor->arena, "image %s on the nodes", image)))
+        return;
     for (int i = 0; i < count; i++)
         have += node_has_image(json_at(items, i), image);
     if (have == count && count)
@@ -377,6 +381,8 @@ static void check_metrics(struct doctor *doctor)
 {
     struct json *service =
         ask(doctor, (const char *const[]){"apiservices", "v1beta1.metrics.k8s.io", NULL});
+    if (!service && was_denied(doctor, "metrics server"))
+        return;
     if (service)
         FIND(doctor, FINE, NULL, "metrics server: replicas can follow the load");
     else
@@ -433,9 +439,7 @@ static int examine(struct doctor *doctor)
     check_operator(doctor, &argo, kind && kind->needs_argo);
     check_storage_classes(doctor);
     check_dns(doctor);
-    bool restricted = check_namespace(doctor);
-    if (restricted && kind && kind->needs_argo)
-        check_argo_settings(doctor);
+    check_namespace(doctor);
     if (!kind)
         return 0;
     check_quotas(doctor);
