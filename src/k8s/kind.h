@@ -14,6 +14,7 @@ struct kind_use {
     enum parameter parameter;
     const char *spelling; /* as the kind's document has it; NULL: the table's name */
     const char *initial;  /* NULL: the table's */
+    const char *help;     /* NULL: the table's */
 };
 enum { KIND_MAX_USES = 64 };
 
@@ -89,6 +90,8 @@ const struct kind *const *kind_list(void);      /* NULL-terminated, by name */
 const struct kind *kind_find(const char *name); /* or NULL */
 /* Its name for a parameter, or NULL when it does not take it. */
 const char *kind_spelling(const struct kind *kind, enum parameter parameter);
+/* What it means to a kind, for people. */
+const char *kind_help(const struct kind_use *use);
 /* The parameter of this name, whatever the case, or -1 when it takes none such. */
 int kind_parameter(const struct kind *kind, const char *name, int length);
 

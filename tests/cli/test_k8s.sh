@@ -65,6 +65,7 @@ run 0 k8s list --json -
     "$work/out" || fail "k8s list --json - is not as it should be"
 run 0 k8s params multi-worker
 mentions out "worker_replicas"
+mentions out "processors of the inspector"
 run 2 k8s params multinode
 mentions err "did you mean multi-node?"
 
