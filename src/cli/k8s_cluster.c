@@ -108,42 +108,6 @@ static int run_status(struct options *parsed, void *given, struct error *err)
     return status < 0 ? -1 : code ? STATUS_FAILED : 0;
 }
 
-enum { LOG_WORDS = 16 };
-
-/* kubectl shows the last ten lines of pods that a selector finds, unless told otherwise. */
-static int run_logs(struct options *parsed, void *given, struct error *err)
-{
-    (void)parsed;
-    const struct cluster_settings *wanted = given;
-    struct k8s_job job;
-    int code = 0, count = 0;
-    const char *words[LOG_WORDS] = {"logs"};
-    const char *const *target;
-    if (open_job(wanted, &job, err) < 0)
-        return -1;
-    int status = -1;
-    if (!job.deployment.kind->log_target) {
-        error_set(err, ERROR_USAGE, "%s has no pods", job.deployment.kind->name);
-        goto out;
-    }
-    const char *line = expand(&job, job.deployment.kind->log_target);
-    if (!line || words_split(line, job.arena, &target, err) < 0)
-        goto out;
-    for (count = 1; *target && count < LOG_WORDS - 4; target++)
-        words[count++] = *target;
-    words[count++] = "--tail=-1";
-    if (wanted->follow)
-        words[count++] = "-f";
-    status = k8s_kubectl(&(struct k8s_kubectl){.target = &wanted->target,
-                                               .deployment = &job.deployment,
-                                               .words = words,
-                                               .copy_to = wanted->save},
-                         &code, err);
-out:
-    k8s_job_release(&job);
-    return status < 0 ? -1 : code ? STATUS_FAILED : 0;
-}
-
 enum outcome { STILL_GOING, WENT_WELL, FAILED };
 
 static enum outcome by_phase(const struct json *status)
@@ -169,13 +133,22 @@ static enum outcome by_conditions(const struct json *status)
     return STILL_GOING;
 }
 
+/* As many of the newest kind are available as are wanted, and no older ones are left: what `kubectl
+ * rollout status` waits for. */
 static enum outcome by_readiness(const struct json *object)
 {
-    int64_t wanted = json_get_integer(json_get(object, "spec"), "replicas", 1);
     const struct json *status = json_get(object, "status");
-    int64_t seen = json_get_integer(status, "observedGeneration", 0);
-    bool current = seen >= json_get_integer(json_get(object, "metadata"), "generation", 0);
-    return current && json_get_integer(status, "availableReplicas", 0) >= wanted ? WENT_WELL
+    bool on_nodes = strcmp(json_get_text(object, "kind", ""), "DaemonSet") == 0;
+    int64_t wanted = on_nodes ? json_get_integer(status, "desiredNumberScheduled", 0)
+                              : json_get_integer(json_get(object, "spec"), "replicas", 1);
+    int64_t available =
+        json_get_integer(status, on_nodes ? "numberAvailable" : "availableReplicas", 0);
+    int64_t updated =
+        json_get_integer(status, on_nodes ? "updatedNumberScheduled" : "updatedReplicas", 0);
+    int64_t all = on_nodes ? updated : json_get_integer(status, "replicas", 0);
+    bool current = json_get_integer(status, "observedGeneration", 0) >=
+                   json_get_integer(json_get(object, "metadata"), "generation", 0);
+    return current && updated >= wanted && available >= wanted && all <= updated ? WENT_WELL
                                                                                  : STILL_GOING;
 }
 
@@ -222,6 +195,93 @@ static int wait_for(const struct cluster_settings *wanted, const struct k8s_job 
     }
 }
 
+enum { LOG_WORDS = 20 };
+
+/* Has a pod, or one of a list of pods, got as far as having a log? */
+static bool has_log(const struct json *answer)
+{
+    const struct json *items = json_get(answer, "items");
+    for (int i = 0; items && i < json_count(items); i++)
+        if (has_log(json_at(items, i)))
+            return true;
+    const char *phase = json_get_text(json_get(answer, "status"), "phase", "Pending");
+    return !items && strcmp(phase, "Pending") != 0;
+}
+
+/* The pods that `target` names ("-l SELECTOR ..." or "pod/NAME") have a log, or have one before the
+ * time is over: with a selector kubectl would find nothing, say so, and call that a success. */
+static int wait_for_log(const struct cluster_settings *wanted, const struct k8s_job *job,
+                        const char *const *target, struct error *err)
+{
+    bool selected = strcmp(target[0], "-l") == 0;
+    const char *words[] = {selected ? "pods" : target[0], selected ? "-l" : NULL, target[1], NULL};
+    double end = clock_seconds() + (wanted->follow ? wanted->timeout : 0);
+    for (;;) {
+        struct json *answer;
+        struct strbuf errors;
+        strbuf_init(&errors);
+        int status = k8s_get(&wanted->target, &job->deployment, words, &answer, &errors, err);
+        bool found = answer && has_log(answer);
+        if (status == 0 && !answer && !strstr(errors.text, "NotFound"))
+            status = error_set(err, ERROR_IO, "%.400s", errors.text);
+        strbuf_release(&errors);
+        json_release(answer);
+        if (status < 0 || found)
+            return status;
+        if (clock_seconds() >= end)
+            return error_set(err, ERROR_IO,
+                             "no pod has started yet (%s %s); `lockstep k8s status %s` shows them",
+                             target[0], selected ? target[1] : "", wanted->target.what);
+        nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+    }
+}
+
+/* kubectl shows the last ten lines of pods that a selector finds, and follows five of them at most,
+ * unless told otherwise. */
+static int print_logs(const struct cluster_settings *wanted, const struct k8s_job *job,
+                      const char *const *target, struct error *err)
+{
+    const char *words[LOG_WORDS] = {"logs"};
+    int code = 0, count = 1;
+    bool owner = !strstr(target[0], "pod/") && target[0][0] != '-'; /* kubectl waits by itself */
+    if (!owner && wait_for_log(wanted, job, target, err) < 0)
+        return -1;
+    for (; *target && count < LOG_WORDS - 4; target++)
+        words[count++] = *target;
+    words[count++] = "--tail=-1";
+    if (wanted->follow) {
+        words[count++] = "-f";
+        words[count++] = "--max-log-requests=100";
+    }
+    int status = k8s_kubectl(&(struct k8s_kubectl){.target = &wanted->target,
+                                                   .deployment = &job->deployment,
+                                                   .words = words,
+                                                   .copy_to = wanted->save},
+                             &code, err);
+    return status < 0 ? -1 : code ? STATUS_FAILED : 0;
+}
+
+static int run_logs(struct options *parsed, void *given, struct error *err)
+{
+    (void)parsed;
+    const struct cluster_settings *wanted = given;
+    struct k8s_job job;
+    const char *const *target;
+    int status = -1;
+    if (open_job(wanted, &job, err) < 0)
+        return -1;
+    const char *pattern = job.deployment.kind->log_target;
+    const char *line = pattern ? expand(&job, pattern) : NULL;
+    if (!pattern)
+        error_set(err, ERROR_USAGE, "%s has no pods", job.deployment.kind->name);
+    else if (!line)
+        error_set(err, ERROR_MEMORY, "no memory for a name");
+    else if (words_split(line, job.arena, &target, err) == 0)
+        status = print_logs(wanted, &job, target, err);
+    k8s_job_release(&job);
+    return status;
+}
+
 static int run_wait(struct options *parsed, void *given, struct error *err)
 {
     (void)parsed;
@@ -251,10 +311,13 @@ static const struct option apply_options[] = {
                 .help = "let the API server check everything, and change nothing"),
     OPTION_END};
 static const struct option logs_options[] = {
-    COMMON, OPTION_SECTION("Running"),
+    COMMON,
+    OPTION_SECTION("Running"),
     OPTION_FLAG(cluster_settings, follow, "follow", .letter = 'f', .help = "go on until it ends"),
     OPTION_TEXT(cluster_settings, save, "save", .value = "FILE",
                 .help = "write the lines to FILE, too; its directory is made"),
+    OPTION_SECONDS(cluster_settings, timeout, "timeout", .initial = "10m", OPTION_AT_LEAST(0),
+                   .help = "with -f: wait this long for the pod to start"),
     OPTION_END};
 static const struct option wait_options[] = {COMMON, OPTION_SECTION("Running"),
                                              OPTION_SECONDS(cluster_settings, timeout, "timeout",

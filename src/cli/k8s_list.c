@@ -52,7 +52,7 @@ static struct json *params_json(const struct deployment *deployment)
         struct json *entry = json_object_create();
         json_set_text(entry, "name", kind_spelling(deployment->kind, use->parameter));
         json_set_text(entry, "value", deployment_text(deployment, use->parameter));
-        json_set_text(entry, "description", parameter_row(use->parameter)->help);
+        json_set_text(entry, "description", kind_help(use));
         json_append(list, entry);
     }
     json_set(json, "parameters", list);
@@ -74,7 +74,7 @@ static int run_params(struct options *parsed, void *given, struct error *err)
            "VALUE", "DESCRIPTION");
     for (const struct kind_use *use = kind->uses; use->parameter != PARAMETER_COUNT; use++)
         printf("%-24s %-24s %s\n", kind_spelling(kind, use->parameter),
-               deployment_text(&deployment, use->parameter), parameter_row(use->parameter)->help);
+               deployment_text(&deployment, use->parameter), kind_help(use));
     return 0;
 }
 

@@ -14,6 +14,7 @@
 #include "base/strbuf.h"
 #include "k8s/kubectl.h"
 #include "k8s/manifest.h"
+#include "models/registry.h"
 
 enum { FILE_LIMIT = 1 << 20, WORDS_MAX = 48 };
 
@@ -72,14 +73,49 @@ static int set_parameters(const struct k8s_target *target, struct k8s_job *job, 
     return deployment_set(&job->deployment, line, FROM_FLAG, job->arena, err);
 }
 
+/* A misspelt network would be found out on the cluster only. Paths are of the image. */
+int k8s_check_model(const char *name, struct error *err)
+{
+    struct nearest nearest;
+    if (model_find(name) || strpbrk(name, "./"))
+        return 0;
+    nearest_start(&nearest, name);
+    for (const struct model *const *model = model_list(); *model; model++)
+        nearest_offer(&nearest, (*model)->name);
+    return error_set(err, ERROR_USAGE, "MODEL=%.60s: is unknown; %s%s%s", name,
+                     nearest.best ? "did you mean " : "`lockstep models` lists them",
+                     nearest.best ? nearest.best : "", nearest.best ? "?" : "");
+}
+
+static int check_model(const struct deployment *deployment, struct error *err)
+{
+    if (!kind_spelling(deployment->kind, P_MODEL) || !deployment_runs_lockstep(deployment) ||
+        *deployment_text(deployment, P_EXEC))
+        return 0;
+    return k8s_check_model(deployment_text(deployment, P_MODEL), err);
+}
+
+/* Variables like NAME may be there for another reason: say which ones counted. */
+static void say_environment(const struct deployment *deployment)
+{
+    for (const struct kind_use *use = deployment->kind->uses; use->parameter != PARAMETER_COUNT;
+         use++)
+        if (deployment->sources[use->parameter] == FROM_ENVIRONMENT)
+            log_line(LOG_INFO, "%s=%.200s comes from the environment",
+                     kind_spelling(deployment->kind, use->parameter),
+                     deployment_text(deployment, use->parameter));
+}
+
 int k8s_job_open(const struct k8s_target *target, struct k8s_job *out, struct error *err)
 {
     *out = (struct k8s_job){.arena = arena_create()};
     if (!out->arena)
         return error_set(err, ERROR_MEMORY, "no memory for the parameters");
     if (start(target->what, out, err) < 0 || set_parameters(target, out, err) < 0 ||
-        deployment_finish(&out->deployment, out->arena, err) < 0)
+        deployment_finish(&out->deployment, out->arena, err) < 0 ||
+        check_model(&out->deployment, err) < 0)
         goto failed;
+    say_environment(&out->deployment);
     const char *warning;
     for (int i = 0; (warning = deployment_warning(&out->deployment, i)); i++)
         log_line(LOG_WARNING, "%s", warning);

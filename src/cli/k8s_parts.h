@@ -47,6 +47,8 @@ struct k8s_job {
 /* Reads and checks everything, prints warnings, and renders; releases itself when it fails. */
 int k8s_job_open(const struct k8s_target *target, struct k8s_job *out, struct error *err);
 void k8s_job_release(struct k8s_job *job);
+/* Is there a network of this name, or is it a file's? */
+int k8s_check_model(const char *name, struct error *err);
 /* The kind of this name; the error has the nearest. */
 const struct kind *k8s_find_kind(const char *name, struct error *err);
 

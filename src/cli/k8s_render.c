@@ -57,10 +57,15 @@ static int run_package(struct options *parsed, void *given, struct error *err)
     struct arena *memory = arena_create();
     if (!memory)
         return error_set(err, ERROR_MEMORY, "no memory for the package");
-    for (int i = 0; i < wanted->parameters.count; i++)
+    int status = 0;
+    for (int i = 0; i < wanted->parameters.count && status == 0; i++) {
         assignments[i] = wanted->parameters.items[i];
-    int status =
-        package_write(assignments, write_file, (void *)(uintptr_t)wanted->directory, memory, err);
+        if (strncasecmp(assignments[i], "MODEL=", 6) == 0)
+            status = k8s_check_model(assignments[i] + 6, err);
+    }
+    if (status == 0)
+        status = package_write(assignments, write_file, (void *)(uintptr_t)wanted->directory,
+                               memory, err);
     arena_destroy(memory);
     if (status == 0)
         printf("%s/quickstart/mlops: single-node, multi-node and pipeline, each with "

@@ -146,13 +146,29 @@ static bool is_path(const char *text)
     return text[0] == '/' && text[1] && is_place(text);
 }
 
+/* No field of a volume is a fraction or null, so we write neither. */
+static bool has_known_types(const struct json *json)
+{
+    void *state = NULL;
+    const char *key;
+    const struct json *value;
+    bool fine = json_type_of(json) != JSON_IS_NUMBER && json_type_of(json) != JSON_IS_NULL;
+    if (json_type_of(json) == JSON_IS_ARRAY)
+        for (int i = 0; fine && i < json_count(json); i++)
+            fine = has_known_types(json_at(json, i));
+    if (json_type_of(json) == JSON_IS_OBJECT)
+        while (fine && (value = json_next(json, &state, &key)))
+            fine = has_known_types(value);
+    return fine;
+}
+
 static bool is_list_of_objects(const char *text)
 {
     struct json *json;
     struct error ignored;
     if (json_parse(text, strlen(text), &json, &ignored) < 0)
         return false;
-    bool fine = json_type_of(json) == JSON_IS_ARRAY;
+    bool fine = json_type_of(json) == JSON_IS_ARRAY && has_known_types(json);
     for (int i = 0; fine && i < json_count(json); i++)
         fine = json_get_text(json_at(json, i), "name", NULL) != NULL;
     json_release(json);
@@ -208,7 +224,9 @@ static const char *expectation(enum parameter parameter, const char *value, stru
     case PARAMETER_IS_WORDS:
         return is_words(value, memory) ? NULL : "has a quote that is not closed";
     case PARAMETER_IS_JSON:
-        return is_list_of_objects(value) ? NULL : "is no JSON list of objects that have a name";
+        return is_list_of_objects(value) ? NULL
+                                         : "is no JSON list of objects that have a name, "
+                                           "without fractions and nulls";
     case PARAMETER_IS_INTEGER:
         return is_number(value, 0, INT_MAX, true) ? NULL : "is no whole number from 0 on";
     case PARAMETER_IS_COUNT:

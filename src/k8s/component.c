@@ -34,6 +34,13 @@ static bool is_reserved(const char *name)
     return false;
 }
 
+/* Places where our own volumes are mounted. */
+static bool is_taken(const struct deployment *deployment, const char *path)
+{
+    return strcmp(path, COMPONENT_ASSETS) == 0 || strcmp(path, "/dev/shm") == 0 ||
+           (strcmp(path, "/tmp") == 0 && deployment_runs_lockstep(deployment));
+}
+
 static int check_names(const struct json *volumes, struct error *err)
 {
     for (int i = 0; volumes && i < json_count(volumes); i++)
@@ -55,6 +62,11 @@ static int check_mounts(const struct deployment *deployment, struct error *err)
             status = error_set(err, ERROR_USAGE, "volumeMounts: %.60s is not among volumes", name);
         else if (path[0] != '/')
             status = error_set(err, ERROR_USAGE, "volumeMounts: %.60s has no mountPath", name);
+        else if (is_taken(deployment, path))
+            status = error_set(err, ERROR_USAGE,
+                               "volumeMounts: something of ours is at %s already; take another "
+                               "mountPath",
+                               path);
     }
     json_release(mounts);
     json_release(volumes);
@@ -110,24 +122,17 @@ void component_words(struct node *words, const struct deployment *deployment)
                                         "plm_rsh_no_tree_spawn",
                                         "1",
                                         NULL};
-    static const char *const program[] = {"lockstep",
-                                          "bench",
-                                          "vgg16",
-                                          "--num-batches",
-                                          "100",
-                                          "--batch-size",
-                                          "64",
-                                          "--data",
-                                          "imagenet:/mnt/data",
-                                          "--use-fp16",
-                                          NULL};
+    static const char *const program[] = {"lockstep",      "bench",    "${MODEL}",
+                                          "--num-batches", "${STEPS}", "--batch-size",
+                                          "${BATCH_SIZE}", "--data",   "imagenet:/mnt/data",
+                                          "--use-fp16",    NULL};
     if (training_exec(words, deployment))
         return;
     training_mpirun(words, deployment, "mpiexec", COMPONENT_ASSETS "/hostfile");
     for (int i = 0; shown[i]; i++)
         node_text(words, NULL, shown[i]);
     for (int i = 0; program[i]; i++)
-        node_text(words, NULL, program[i]);
+        node_pattern(words, NULL, program[i]);
     training_add_words(words, deployment, P_ARGS);
 }
 

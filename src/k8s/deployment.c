@@ -165,6 +165,11 @@ static void derive(struct deployment *deployment)
         values[P_STORAGE] = "nfs";
     if (deployment_is(deployment, P_SERVER, "tensorflow") && !*values[P_SERVING_IMAGE])
         values[P_SERVING_IMAGE] = "tensorflow/serving:2.19.1";
+    /* As the document's volumes have it; what FSx makes anew is at least this large. */
+    if (takes(deployment, P_FILE_SYSTEM) && !*values[P_CAPACITY])
+        values[P_CAPACITY] = deployment_is(deployment, P_FILE_SYSTEM, "efs")        ? "60Gi"
+                             : deployment_is(deployment, P_PROVISIONING, "dynamic") ? "1200Gi"
+                                                                                    : "100Gi";
 }
 
 static int check_each(const struct deployment *deployment, struct arena *memory, struct error *err)
@@ -190,6 +195,18 @@ static int check_name(const struct deployment *deployment, struct error *err)
         return error_set(err, ERROR_USAGE,
                          "%s=%s: has %zu letters; names of pods are made from it, so at most %d",
                          spelling, name, strlen(name), NAME_LETTERS);
+    return 0;
+}
+
+/* Each gets an object or a word in a list; a word may have 128 KiB, and a name 100 letters. */
+enum { WORKERS_MOST = 1000 };
+
+static int check_workers(const struct deployment *deployment, struct error *err)
+{
+    if (takes(deployment, P_WORKERS) && deployment_integer(deployment, P_WORKERS) > WORKERS_MOST)
+        return error_set(err, ERROR_USAGE, "%s=%s: %d at most",
+                         kind_spelling(deployment->kind, P_WORKERS),
+                         deployment_text(deployment, P_WORKERS), WORKERS_MOST);
     return 0;
 }
 
@@ -267,11 +284,11 @@ static int check_unused(const struct deployment *deployment, struct error *err)
 int deployment_finish(struct deployment *deployment, struct arena *memory, struct error *err)
 {
     derive(deployment);
-    if (takes(deployment, P_MODEL) && recipes_apply(deployment, memory, err) < 0)
+    if (recipes_apply(deployment, memory, err) < 0)
         return -1;
-    if (check_each(deployment, memory, err) < 0 || check_name(deployment, err) < 0 ||
-        check_storage(deployment, err) < 0 || check_program(deployment, err) < 0 ||
-        check_unused(deployment, err) < 0)
+    if (check_each(deployment, memory, err) < 0 || check_workers(deployment, err) < 0 ||
+        check_name(deployment, err) < 0 || check_storage(deployment, err) < 0 ||
+        check_program(deployment, err) < 0 || check_unused(deployment, err) < 0)
         return -1;
     return deployment->kind->check ? deployment->kind->check(deployment, err) : 0;
 }

@@ -93,7 +93,7 @@ int deployment_write(const struct deployment *deployment, struct strbuf *out, st
     yaml_open_map(yaml, "parameters");
     for (const struct kind_use *use = kind->uses; use->parameter != PARAMETER_COUNT; use++)
         yaml_text(yaml, kind_spelling(kind, use->parameter), deployment->values[use->parameter],
-                  parameter_row(use->parameter)->help);
+                  kind_help(use));
     yaml_close_map(yaml);
     yaml_document_close(yaml);
     return yaml_writer_close(yaml, err);

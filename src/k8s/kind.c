@@ -37,6 +37,11 @@ const char *kind_spelling(const struct kind *kind, enum parameter parameter)
     return NULL;
 }
 
+const char *kind_help(const struct kind_use *use)
+{
+    return use->help ? use->help : parameter_row(use->parameter)->help;
+}
+
 int kind_parameter(const struct kind *kind, const char *name, int length)
 {
     int known = parameter_find(name, length);

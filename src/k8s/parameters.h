@@ -62,7 +62,8 @@ enum parameter_type {
     PARAMETER(STEPS, INTEGER, "0", "steps; 0: the model's")                                        \
     PARAMETER(EPOCHS, INTEGER, "0", "passes over the data; 0: the model's")                        \
     PARAMETER(CPU, QUANTITY, "2", "processors of each pod that computes")                          \
-    PARAMETER(MEMORY, QUANTITY, "4Gi", "memory of each pod that computes")                         \
+    PARAMETER(MEMORY, QUANTITY, "",                                                                \
+              "memory of each pod that computes; unless told, by model and batch, from 4Gi on")    \
     PARAMETER(LAUNCHER_CPU, QUANTITY, "500m", "processors of the launcher")                        \
     PARAMETER(LAUNCHER_MEMORY, QUANTITY, "512Mi", "memory of the launcher")                        \
     PARAMETER(GRACE_SECONDS, COUNT, "120", "time a pod has to save after it is told to end")       \
@@ -99,7 +100,8 @@ enum parameter_type {
     PARAMETER(COMPONENT, NAME, "openmpi", "name of all objects")                                   \
     PARAMETER(NFS_EXPORT, TEXT, "/", "directory that the nfs server exports")                      \
     PARAMETER(CREATE_VOLUME, BOOL, "True", "render the volume and its claim")                      \
-    PARAMETER(CAPACITY, QUANTITY, "85Gi", "capacity of the volume")                                \
+    PARAMETER(CAPACITY, QUANTITY, "85Gi",                                                          \
+              "capacity of the volume; EFS has none, FSx 1200Gi or more")                          \
     PARAMETER(VOLUMES, JSON, "", "volumes, as a pod has them, in JSON")                            \
     PARAMETER(VOLUME_MOUNTS, JSON, "", "where they are mounted, in JSON")                          \
     PARAMETER(CLUSTER_NAME, NAME, "lockstep", "name of the EKS cluster")                           \

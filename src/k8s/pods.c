@@ -34,13 +34,6 @@ void pod_resources(struct node *container, const char *cpu, const char *memory)
     }
 }
 
-static void add_gpus(struct node *container, const struct deployment *deployment)
-{
-    struct node *limits = node_child(node_child(container, "resources"), "limits");
-    node_pattern(limits, "nvidia.com/gpu", "${GPU}");
-    (void)deployment;
-}
-
 static void resources(struct node *container, const struct deployment *deployment,
                       const struct pod_settings *settings)
 {
@@ -49,7 +42,8 @@ static void resources(struct node *container, const struct deployment *deploymen
     snprintf(memory, sizeof memory, "${%s}", parameter_row(settings->memory)->name);
     pod_resources(container, cpu, memory);
     if (settings->gpus && deployment_integer(deployment, P_GPU) > 0)
-        add_gpus(container, deployment);
+        node_pattern(node_child(node_child(container, "resources"), "limits"), "nvidia.com/gpu",
+                     "${GPU}");
 }
 
 void pod_fill_spec(struct pod *pod, const struct deployment *deployment,

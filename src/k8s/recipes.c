@@ -1,5 +1,7 @@
 #include "k8s/recipes.h"
 
+#include <math.h>
+
 #include "base/arena.h"
 #include "base/error.h"
 #include "k8s/deployment.h"
@@ -8,14 +10,15 @@ struct recipe {
     const char *model, *name, *data;
     const char *batch, *steps, *epochs; /* on one node */
     const char *batch_of_many, *steps_of_many;
+    int fixed_mb, example_mb; /* what a process takes: measured peaks; 0: little */
 };
 
 static const struct recipe recipes[] = {
-    {"resnet50", "resnet50v1-5-fp32-training", "imagenet", "16", "50", "0", "128", "5"},
-    {"wide_deep", "wide-deep-large-ds-fp32-training", "criteo", "512", "0", "10", "512", "0"},
-    {"vgg16", "vgg16-fp32-training", "imagenet", "64", "100", "0", "64", "100"},
-    {"mnist_keras", "mnist-keras-training", "mnist", "0", "0", "0", "0", "0"},
-    {"mnist_custom", "mnist-custom-training", "mnist", "0", "0", "0", "0", "0"},
+    {"resnet50", "resnet50v1-5-fp32-training", "imagenet", "16", "50", "0", "128", "5", 350, 84},
+    {"wide_deep", "wide-deep-large-ds-fp32-training", "criteo", "512", "0", "10", "512", "0", 0, 0},
+    {"vgg16", "vgg16-fp32-training", "imagenet", "64", "100", "0", "64", "100", 1700, 41},
+    {"mnist_keras", "mnist-keras-training", "mnist", "0", "0", "0", "0", "0", 0, 0},
+    {"mnist_custom", "mnist-custom-training", "mnist", "0", "0", "0", "0", "0", 0, 0},
 };
 
 static const struct recipe *find(const struct deployment *deployment)
@@ -55,22 +58,50 @@ static void fill(struct deployment *deployment, enum parameter parameter, const 
         deployment->values[parameter] = value;
 }
 
+/* A quarter more than was measured, for pictures on their way and what the system counts. Who brings
+ * a command of their own knows better. */
+static const char *memory_for(const struct recipe *recipe, const struct deployment *deployment,
+                              struct arena *memory)
+{
+    double batch = (double)deployment_integer(deployment, P_BATCH_SIZE);
+    double ranks = kind_spelling(deployment->kind, P_SLOTS)
+                       ? (double)deployment_integer(deployment, P_SLOTS)
+                       : 1;
+    double gib = 0;
+    if (recipe && !*deployment_text(deployment, P_EXEC))
+        gib = ceil(1.25e6 * ranks * (recipe->fixed_mb + batch * recipe->example_mb) / 0x1p30);
+    return gib <= 4 ? "4Gi" : arena_format(memory, "%.0fGi", gib);
+}
+
+static int fill_memory(struct deployment *deployment, struct arena *memory, struct error *err)
+{
+    const char *value = memory_for(find(deployment), deployment, memory);
+    if (!value)
+        return error_set(err, ERROR_MEMORY, "no memory for a quantity");
+    fill(deployment, P_MEMORY, value);
+    return 0;
+}
+
 int recipes_apply(struct deployment *deployment, struct arena *memory, struct error *err)
 {
     const struct recipe *recipe = find(deployment);
     bool many = kind_spelling(deployment->kind, P_WORKERS) != NULL;
+    if (!kind_spelling(deployment->kind, P_MODEL)) {
+        fill(deployment, P_MEMORY, "4Gi");
+        return 0;
+    }
     const char *name =
         recipe ? recipe->name : name_for(deployment_text(deployment, P_MODEL), memory);
     if (!name)
         return error_set(err, ERROR_MEMORY, "no memory for a name");
     fill(deployment, P_MODEL_NAME, name);
     if (!recipe)
-        return 0;
+        return fill_memory(deployment, memory, err);
     fill(deployment, P_BATCH_SIZE, many ? recipe->batch_of_many : recipe->batch);
     /* One of them says how long; who gives one means it. */
     if (!deployment_gave(deployment, P_EPOCHS))
         fill(deployment, P_STEPS, many ? recipe->steps_of_many : recipe->steps);
     if (deployment_is(deployment, P_STEPS, "0"))
         fill(deployment, P_EPOCHS, recipe->epochs);
-    return 0;
+    return fill_memory(deployment, memory, err);
 }

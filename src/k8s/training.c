@@ -113,8 +113,7 @@ void training_mpirun(struct node *words, const struct deployment *deployment, co
         node_text(words, NULL, "--hostfile");
         node_text(words, NULL, hostfile);
     }
-    if (!deployment_runs_lockstep(deployment))
-        node_text(words, NULL, "--allow-run-as-root");
+    node_text(words, NULL, "--allow-run-as-root"); /* USER_ID=0, and setters may say so later */
     add_all(words, fabric);
     add_all(words, patience);
 }

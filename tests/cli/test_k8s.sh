@@ -65,6 +65,7 @@ run 0 k8s list --json -
     "$work/out" || fail "k8s list --json - is not as it should be"
 run 0 k8s params multi-worker
 mentions out "worker_replicas"
+mentions out "processors of the inspector"
 run 2 k8s params multinode
 mentions err "did you mean multi-node?"
 
@@ -91,10 +92,45 @@ mentions err "did you mean WORKERS?"
 
 # Nothing is printed when something is wrong.
 for words in "multi-worker -p deploy=True" "single-node -p STORAGE=nfs" "multi-node -p WORKERS=0" \
-    "multi-node -p MODEL_NAME=My_Model" "single-node -p MEMORY=lots" "nonsense" "single-node -p X=1"; do
+    "multi-node -p MODEL_NAME=My_Model" "single-node -p MEMORY=lots" "nonsense" "single-node -p X=1" \
+    "openmpi -p CREATE_VOLUME=False -p WORKERS=2000000000" "elastic -p WORKERS=1001" \
+    'openmpi -p CREATE_VOLUME=False -p volumes=[{"name":"a","x":1.5}]' "single-node -p MODEL=resnet51"; do
     run 2 k8s render $words
     says out ""
 done
+
+run 2 k8s render single-node -p MODEL=resnet51
+mentions err "did you mean resnet50?"
+run 0 k8s render single-node -p MODEL=/models/mine.so
+run 2 k8s package "$work/other" -p MODEL=resnet51
+NFS_SERVER=nfs.example run 0 k8s render single-node
+mentions err "NFS_SERVER=nfs.example comes from the environment"
+unset NFS_SERVER
+
+# What is rendered is what our own command line takes. Where words are for mpirun, ours come last.
+commands() {
+    awk '/^ *command:$/ { on = 1; next }
+        on && sub(/^ *- /, "") { gsub(/^"|"$/, ""); if (ours) print; ours += $0 == "lockstep"; next }
+        { if (ours) print "."; on = ours = 0 }' "$1"
+}
+count=0
+for file in "$golden"/*.yaml; do
+    set --
+    commands "$file" >"$work/commands"
+    while read -r word; do
+        if [ "$word" != . ]; then
+            case $word in *'$(JOB_COMPLETION_INDEX)'*) word=0 ;; esac
+            set -- "$@" "$word"
+            continue
+        fi
+        # A flag that is not there comes last: what is said about it says that the others are fine.
+        run 2 "$@" --no-such-flag
+        mentions err "no-such-flag"
+        count=$((count + 1))
+        set --
+    done <"$work/commands"
+done
+[ "$count" -gt 20 ] || fail "only $count of our own command lines were rendered"
 
 # Who runs it.
 run 0 k8s render single-node
@@ -135,15 +171,29 @@ run 2 k8s apply eks-cluster
 mentions err "another program"
 
 echo "line 1" | answer logs
+run 1 k8s logs single-node
+mentions err "no pod has started yet"
+run 1 k8s logs single-node -f --timeout 0
+mentions err "no pod has started yet"
+echo '{"items": []}' | answer get_-o_json_pods
+echo '{"status": {"phase": "Pending"}}' | answer get_-o_json_pod_resnet
+run 1 k8s logs multi-node
+mentions err "no pod has started yet"
+run 1 k8s logs single-node
+mentions err "no pod has started yet"
+echo '{"items": [{"status": {"phase": "Pending"}}, {"status": {"phase": "Running"}}]}' | answer get_-o_json_pods
+echo '{"status": {"phase": "Succeeded"}}' | answer get_-o_json_pod_
 run 0 k8s logs multi-node
 notes "logs -l training.kubeflow.org/job-name=resnet50v1-5-fp32-training,training.kubeflow.org/job-role=launcher --tail=-1"
 says out "line 1"
 run 0 k8s logs openmpi -p NFS_SERVER=a -f --save "$work/results/benchmark_1.out"
-notes "-n kubeflow-dist-train logs pod/openmpi-master --tail=-1 -f"
+notes "-n kubeflow-dist-train logs pod/openmpi-master --tail=-1 -f --max-log-requests=100"
 says out "line 1"
 [ "$(cat "$work/results/benchmark_1.out")" = "line 1" ] || fail "the log was not saved"
 run 0 k8s logs pipeline
-notes "logs -l workflows.argoproj.io/workflow=wide-deep-large-ds-fp32-training-wf -c main --tail=-1"
+notes "logs -l workflows.argoproj.io/workflow=wide-deep-large-ds-fp32-training-wf,app.kubernetes.io/component=training -c main --tail=-1"
+run 0 k8s logs multi-worker
+notes "logs -l batch.kubernetes.io/job-name=tf-learning-worker-0 --tail=-1"
 forget
 echo pods | answer get_
 run 0 k8s status pipeline
@@ -163,10 +213,26 @@ run 1 k8s wait single-node --timeout 0
 mentions err "has not finished"
 run 1 k8s wait elastic --timeout 0
 mentions err "is not there"
-echo '{"metadata": {"generation": 2}, "spec": {"replicas": 3}, "status": {"observedGeneration": 2, "availableReplicas": 3}}' |
-    answer deployment_model
+rolled() {
+    echo '{"kind": "Deployment", "metadata": {"generation": 2}, "spec": {"replicas": 3}, "status":
+        {"observedGeneration": '"$1"', "replicas": '"$2"', "updatedReplicas": '"$3"', "availableReplicas": '"$4"'}}' |
+        answer deployment_model
+}
+rolled 2 3 3 3
 run 0 k8s wait serving
 mentions out "is ready"
+for unready in "1 3 3 3" "2 4 3 4" "2 3 2 3" "2 3 3 2"; do
+    rolled $unready
+    run 1 k8s wait serving --timeout 0
+    mentions err "has not finished"
+done
+echo '{"kind": "DaemonSet", "status": {"desiredNumberScheduled": 2, "updatedNumberScheduled": 2, "numberAvailable": 2}}' |
+    answer daemonsets
+run 0 k8s wait device-plugin
+mentions out "is ready"
+echo '{"kind": "DaemonSet", "status": {"desiredNumberScheduled": 2, "updatedNumberScheduled": 2, "numberAvailable": 1}}' |
+    answer daemonsets
+run 1 k8s wait device-plugin --timeout 0
 forget
 
 # The doctor: first nothing is there, then everything.
@@ -182,6 +248,15 @@ mentions out "Argo Workflows is not installed"
 run 1 k8s doctor -n team --json -
 /usr/bin/python3 -c 'import json, sys; assert json.load(open(sys.argv[1]))["findings"][0]["verdict"] == "ok"' \
     "$work/out" || fail "k8s doctor --json - is not as it should be"
+# What the user has no right to see is not said to be missing.
+echo 1 | answer get_.status
+echo 'Error from server (Forbidden): nodes is forbidden: User "jane" cannot list resource' | answer get_.errors
+echo ok | answer apply_--dry-run
+run 0 k8s doctor multi-node -n team
+mentions out "MPI Operator: you may not look at it"
+mentions out "the namespace and its Pod Security level: you may not look at it"
+mentions out "claim workdisk: you may not look at it"
+rm "$work/notes/answers"/get_.* "$work/notes/answers"/apply*
 echo '{"spec": {"versions": [{"name": "v2beta1", "served": true}]}}' | answer mpijobs_kubeflow
 echo '{"spec": {"versions": [{"name": "v1alpha1", "served": true}]}}' | answer workflows_argoproj
 echo '{"items": [{"spec": {"template": {"spec": {"containers": [{"image": "operator:1"}]}}}}]}' | answer deployments_-A
@@ -206,8 +281,6 @@ echo '{"items": []}' | answer resourcequotas
 echo '{"spec": {"accessModes": ["ReadWriteOnce"]}}' | answer persistentvolumeclaims_workdisk
 run 1 k8s doctor multi-node -n team
 mentions out "can be mounted by one node only"
-run 1 k8s doctor pipeline -n team
-mentions out "Argo's own containers have no securityContext"
 echo '{"spec": {"accessModes": ["ReadWriteMany"]}}' | answer persistentvolumeclaims_models
 run 0 k8s doctor serving -n team -p PVC_NAME=models -p REPLICAS=2
 mentions out "no metrics server"

@@ -25,7 +25,9 @@ printf 'apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {containers: [{nam
 conform "$work/bad.yaml" >"$work/out" && fail "kubeconform lets a misspelt field pass"
 printf 'apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: x}\nspec: {slotsPerWorker: "2"}\n' >"$work/bad.yaml"
 conform "$work/bad.yaml" >"$work/out" && fail "kubeconform lets a text pass for a number"
-checks=$((checks + 2))
+printf 'apiVersion: eksctl.io/v1alpha5\nkind: ClusterConfig\nmetadata: {name: x, zone: y}\n' >"$work/bad.yaml"
+conform "$work/bad.yaml" >"$work/out" && fail "kubeconform lets an unknown field of eksctl's pass"
+checks=$((checks + 3))
 
 for kind in single-node multi-node elastic pipeline; do
     for storage in "" "-p STORAGE=nfs -p NFS_SERVER=nfs.example"; do
@@ -58,6 +60,8 @@ valid mpi-benchmark -p CREATE_VOLUME=False -p SECRET=openmpi-secret \
     -p volumes='[{"name": "a", "emptyDir": {"sizeLimit": "1Gi"}}, {"name": "b", "secret": {"secretName": "x", "defaultMode": 256}}]' \
     -p volumeMounts='[{"name": "a", "mountPath": "/a", "readOnly": true}]'
 valid pipeline -p SERVER=tensorflow -p NODE_PORT=30500 -p REPLICAS=1 -p TARGET_ACCURACY=
+valid eks-cluster
+valid eks-cluster -p PLACEMENT_GROUP=training -p SSH_PUBLIC_KEY=~/.ssh/id_rsa.pub -p NODES=8 -p NODE_TYPE=p3.16xlarge
 valid eks-storage -p FILE_SYSTEM=efs -p FILE_SYSTEM_ID=fs-1
 valid eks-storage -p FILE_SYSTEM=efs -p FILE_SYSTEM_ID=fs-1 -p PROVISIONING=dynamic
 valid eks-storage -p FILE_SYSTEM_ID=fs-1
@@ -67,6 +71,10 @@ valid eks-training -p SOURCE=s3 -p S3_PATH=s3://a/b -p S3_SECRET=aws -p SERVICE_
 valid serving
 valid serving -p SERVER=tensorflow -p SERVICE_TYPE=NodePort -p REPLICAS=1
 valid device-plugin
+# Drivers ignore parameters that they do not know.
+/usr/bin/python3 tests/interop/driver_names.py "$schemas" "$work/objects"/*.yaml >"$work/out" ||
+    fail "names that AWS's drivers do not know: $(cat "$work/out")"
+checks=$((checks + 1))
 /usr/bin/python3 tests/interop/workflow_objects.py "$work/objects" || fail "objects inside workflows"
 checks=$((checks + $(find "$work/objects" -name '*-inner-*.yaml' | wc -l)))
 conform "$work/objects" >"$work/out"

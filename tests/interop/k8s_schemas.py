@@ -1,6 +1,6 @@
-"""k8s_schemas.py SWAGGER OUT CRD...: one strict JSON schema per kind, under the names kubeconform looks
-for: from the API server's own OpenAPI document, and from definitions of custom resources. A field that a
-schema does not list is an error."""
+"""k8s_schemas.py SWAGGER OUT EKSCTL CRD...: one strict JSON schema per kind, under the names kubeconform
+looks for: from the API server's own OpenAPI document, from eksctl's schema, and from definitions of custom
+resources. A field that a schema does not list is an error."""
 import json
 import os
 import sys
@@ -78,5 +78,7 @@ def custom(path, out):
 
 os.makedirs(sys.argv[2], exist_ok=True)
 builtin(sys.argv[1], sys.argv[2])
-for crd in sys.argv[3:]:
+with open(sys.argv[3]) as file:
+    write(sys.argv[2], "ClusterConfig", "eksctl.io", "v1alpha5", closed(json.load(file)))
+for crd in sys.argv[4:]:
     custom(crd, sys.argv[2])

@@ -14,6 +14,9 @@ static void spec(struct node *pod)
     struct node *container = node_map(node_list(pod, "containers"), NULL);
     node_text(container, "name", "nvidia-device-plugin");
     node_pattern(container, "image", "${IMAGE}");
+    struct node *variable = node_map(node_list(container, "env"), NULL);
+    node_text(variable, "name", "FAIL_ON_INIT_ERROR"); /* or it crashes on nodes without a GPU */
+    node_text(variable, "value", "false");
     pod_resources(container, "${CPU}", "${MEMORY}");
     pod_container_security(container, true);
     struct node *mount = node_map(node_list(container, "volumeMounts"), NULL);
@@ -39,11 +42,11 @@ static void render(const struct deployment *deployment, struct manifest *out)
 }
 
 static const struct kind_use uses[] = {
-    {.parameter = P_NAMESPACE, .initial = "kube-system"},
-    {.parameter = P_NAME, .initial = "nvidia-device-plugin"},
-    {.parameter = P_IMAGE, .initial = "nvcr.io/nvidia/k8s-device-plugin:v0.17.1"},
-    {.parameter = P_CPU, .initial = "50m"},
-    {.parameter = P_MEMORY, .initial = "64Mi"},
+    KIND_USE(NAMESPACE, .initial = "kube-system"),
+    KIND_USE(NAME, .initial = "nvidia-device-plugin-daemonset"),
+    KIND_USE(IMAGE, .initial = "nvcr.io/nvidia/k8s-device-plugin:v0.17.1"),
+    KIND_USE(CPU, .initial = "50m"),
+    KIND_USE(MEMORY, .initial = "128Mi"),
     {.parameter = PARAMETER_COUNT},
 };
 

@@ -48,15 +48,9 @@ static void render(const struct deployment *deployment, struct manifest *out)
 }
 
 static const struct kind_use uses[] = {
-    {.parameter = P_CLUSTER_NAME},
-    {.parameter = P_REGION},
-    {.parameter = P_ZONE},
-    {.parameter = P_OTHER_ZONE},
-    {.parameter = P_NODE_TYPE},
-    {.parameter = P_NODES},
-    {.parameter = P_PLACEMENT_GROUP},
-    {.parameter = P_SSH_PUBLIC_KEY},
-    {.parameter = PARAMETER_COUNT},
+    KIND_USE(CLUSTER_NAME),    KIND_USE(REGION),         KIND_USE(ZONE),
+    KIND_USE(OTHER_ZONE),      KIND_USE(NODE_TYPE),      KIND_USE(NODES),
+    KIND_USE(PLACEMENT_GROUP), KIND_USE(SSH_PUBLIC_KEY), {.parameter = PARAMETER_COUNT},
 };
 
 const struct kind kind_eks_cluster = {

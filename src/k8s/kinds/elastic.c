@@ -95,27 +95,12 @@ static void render(const struct deployment *deployment, struct manifest *out)
 }
 
 static const struct kind_use uses[] = {
-    {.parameter = P_NAMESPACE},
-    {.parameter = P_MODEL},
-    {.parameter = P_MODEL_NAME},
-    KIND_USES_STORAGE,
-    {.parameter = P_ARGS},
-    {.parameter = P_BATCH_SIZE},
-    {.parameter = P_STEPS},
-    {.parameter = P_EPOCHS},
-    {.parameter = P_WORKERS},
-    {.parameter = P_MIN_RANKS},
-    {.parameter = P_AGENT_PORT},
-    {.parameter = P_SECRET},
-    {.parameter = P_SECRET_FILE},
-    {.parameter = P_CPU},
-    {.parameter = P_MEMORY},
-    {.parameter = P_GRACE_SECONDS},
-    {.parameter = P_BACKOFF_LIMIT, .initial = "100"},
-    {.parameter = P_SCHEDULER},
-    {.parameter = P_QUEUE},
-    {.parameter = P_DASHBOARD_PORT},
-    {.parameter = PARAMETER_COUNT},
+    KIND_USE(NAMESPACE), KIND_USE(MODEL),          KIND_USE(MODEL_NAME),
+    KIND_USES_STORAGE,   KIND_USE(ARGS),           KIND_USE(BATCH_SIZE),
+    KIND_USE(STEPS),     KIND_USE(EPOCHS),         KIND_USE(WORKERS),
+    KIND_USE(MIN_RANKS), KIND_USE(AGENT_PORT),     KIND_USES_SECRET,
+    KIND_USES_SIZE,      KIND_USE(GRACE_SECONDS),  KIND_USE(BACKOFF_LIMIT, .initial = "100"),
+    KIND_USES_QUEUE,     KIND_USE(DASHBOARD_PORT), {.parameter = PARAMETER_COUNT},
 };
 
 const struct kind kind_elastic = {

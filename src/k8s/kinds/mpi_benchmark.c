@@ -27,28 +27,8 @@ static void render(const struct deployment *deployment, struct manifest *out)
 }
 
 static const struct kind_use uses[] = {
-    {.parameter = P_NAMESPACE, .initial = "kubeflow-dist-train"},
-    {.parameter = P_COMPONENT},
-    {.parameter = P_IMAGE},
-    {.parameter = P_IMAGE_PULL_SECRET},
-    {.parameter = P_PROGRAM},
-    {.parameter = P_SECRET},
-    {.parameter = P_SECRET_FILE},
-    {.parameter = P_WORKERS},
-    {.parameter = P_GPU, .initial = "4"},
-    {.parameter = P_SLOTS, .initial = "0"},
-    {.parameter = P_EXEC},
-    {.parameter = P_ARGS},
-    KIND_USES_VOLUMES,
-    {.parameter = P_CPU},
-    {.parameter = P_MEMORY},
-    KIND_USES_LAUNCHER,
-    {.parameter = P_BACKOFF_LIMIT},
-    {.parameter = P_USER_ID},
-    {.parameter = P_GROUP_ID},
-    {.parameter = P_FS_ID},
-    {.parameter = P_SCHEDULER},
-    {.parameter = P_QUEUE},
+    KIND_USES_COMPONENT("none"),
+    KIND_USE(BACKOFF_LIMIT),
     {.parameter = PARAMETER_COUNT},
 };
 
@@ -60,10 +40,6 @@ const struct kind kind_mpi_benchmark = {
     .uses = uses,
     .check = component_check,
     .render = render,
-    .log_target = "-l "
-                  "training.kubeflow.org/job-name=${SELF},training.kubeflow.org/job-role=launcher",
-    .main_object = "mpijobs.kubeflow.org/${SELF}",
-    .end = KIND_HAS_CONDITIONS,
+    KIND_IS_MPIJOB,
     .shows = "mpijobs.kubeflow.org,persistentvolumeclaims",
-    .needs_mpi_operator = true,
 };

@@ -78,27 +78,7 @@ static void render(const struct deployment *deployment, struct manifest *out)
 }
 
 static const struct kind_use uses[] = {
-    {.parameter = P_NAMESPACE, .initial = "kubeflow-dist-train"},
-    {.parameter = P_COMPONENT},
-    {.parameter = P_IMAGE},
-    {.parameter = P_IMAGE_PULL_SECRET},
-    {.parameter = P_PROGRAM},
-    {.parameter = P_SECRET, .initial = "openmpi-secret"},
-    {.parameter = P_SECRET_FILE},
-    {.parameter = P_WORKERS},
-    {.parameter = P_GPU, .initial = "4"},
-    {.parameter = P_SLOTS, .initial = "0"},
-    {.parameter = P_EXEC},
-    {.parameter = P_ARGS},
-    KIND_USES_VOLUMES,
-    {.parameter = P_CPU},
-    {.parameter = P_MEMORY},
-    KIND_USES_LAUNCHER,
-    {.parameter = P_USER_ID},
-    {.parameter = P_GROUP_ID},
-    {.parameter = P_FS_ID},
-    {.parameter = P_SCHEDULER},
-    {.parameter = P_QUEUE},
+    KIND_USES_COMPONENT("openmpi-secret"),
     {.parameter = PARAMETER_COUNT},
 };
 

@@ -1,5 +1,7 @@
 /* An Argo Workflow: train until good enough, deploy, expose. */
 #include "base/error.h"
+#include "base/json.h"
+#include "base/memory.h"
 #include "k8s/deployment.h"
 #include "k8s/kind.h"
 #include "k8s/serving.h"
@@ -57,6 +59,49 @@ static void rights(struct manifest *out, const struct deployment *deployment)
         node_pattern(subject, "namespace", "${NAMESPACE}");
 }
 
+static struct json *amounts(const char *cpu, const char *memory)
+{
+    struct json *amounts = json_object_create();
+    json_set_text(amounts, "cpu", cpu);
+    json_set_text(amounts, "memory", memory);
+    return amounts;
+}
+
+static void add_restricted(struct json *patch, const char *list, const char *container)
+{
+    struct json *containers = json_array_create(), *entry = json_object_create();
+    struct json *security = json_object_create(), *capabilities = json_object_create();
+    struct json *drop = json_array_create(), *resources = json_object_create();
+    json_set(resources, "requests", amounts("10m", "64Mi"));
+    json_set(resources, "limits", amounts("500m", "512Mi"));
+    json_append_text(drop, "ALL");
+    json_set(capabilities, "drop", drop);
+    json_set_bool(security, "allowPrivilegeEscalation", false);
+    json_set(security, "capabilities", capabilities);
+    json_set_text(entry, "name", container);
+    json_set(entry, "resources", resources);
+    json_set(entry, "securityContext", security);
+    json_append(containers, entry);
+    json_set(patch, list, containers);
+}
+
+/* Argo's own containers, as a restricted namespace and a quota want them, whatever its controller was
+ * told: `init` everywhere, `wait` beside what trains, and `main` in a step that creates an object. */
+static void restrict_argo(struct manifest *out, struct node *template, const char *container)
+{
+    struct json *patch = json_object_create();
+    add_restricted(patch, "initContainers", "init");
+    add_restricted(patch, "containers", container);
+    char *text = json_text(patch, false);
+    json_release(patch);
+    if (text)
+        text[strcspn(text, "\n")] = '\0';
+    else
+        manifest_fail(out);
+    node_text(template, "podSpecPatch", text ? text : "");
+    memory_free(text);
+}
+
 static void add_step(struct node *steps, const char *name)
 {
     struct node *step = node_map(node_list(steps, NULL), NULL);
@@ -64,7 +109,8 @@ static void add_step(struct node *steps, const char *name)
     node_text(step, "template", name);
 }
 
-static void train_template(struct node *templates, const struct deployment *deployment)
+static void train_template(struct manifest *out, struct node *templates,
+                           const struct deployment *deployment)
 {
     struct node *train = node_map(templates, NULL);
     bool foreign = !deployment_runs_lockstep(deployment);
@@ -72,6 +118,7 @@ static void train_template(struct node *templates, const struct deployment *depl
     struct node *retry = node_map(train, "retryStrategy");
     node_pattern(retry, "limit", "${RETRY_LIMIT}");
     node_text(retry, "retryPolicy", "OnFailure");
+    restrict_argo(out, train, "wait");
     struct node *labels = node_map(node_map(train, "metadata"), "labels");
     pod_selector(labels, "training");
     struct pod pod = {.container = node_map(train, "container")};
@@ -93,11 +140,12 @@ static void train_template(struct node *templates, const struct deployment *depl
     storage_mounts(&pod, deployment);
 }
 
-static void resource_template(struct node *templates, const char *name, const char *condition,
-                              const struct manifest *inner)
+static void resource_template(struct manifest *out, struct node *templates, const char *name,
+                              const char *condition, const struct manifest *inner)
 {
     struct node *step = node_map(templates, NULL);
     node_text(step, "name", name);
+    restrict_argo(out, step, "main");
     struct node *resource = node_map(step, "resource");
     node_text(resource, "action", "apply");
     node_bool(resource, "setOwnerReference", true);
@@ -106,9 +154,9 @@ static void resource_template(struct node *templates, const char *name, const ch
     node_embed(resource, "manifest", inner);
 }
 
-/* The workflow's arguments: each parameter once that a step needs. */
+/* The workflow while its steps are made, and its arguments: each parameter once that a step needs. */
 struct arguments {
-    struct node *list;
+    struct node *templates, *list;
     bool there[PARAMETER_COUNT];
 };
 
@@ -131,7 +179,7 @@ static void ignore(void *context, const char *name, const char *pattern)
 }
 
 /* The Deployment, as a text in which Argo puts the workflow's arguments. */
-static void deploy_template(struct node *templates, struct arguments *arguments,
+static void deploy_template(struct manifest *out, struct arguments *arguments,
                             const struct deployment *deployment, struct manifest *inner)
 {
     char directory[256];
@@ -142,18 +190,18 @@ static void deploy_template(struct node *templates, struct arguments *arguments,
                                          .path = storage_path(deployment),
                                          .directory = directory});
     manifest_origins(inner, add_argument, ignore, arguments);
-    resource_template(templates, "deploy",
+    resource_template(out, arguments->templates, "deploy",
                       "status.availableReplicas == {{workflow.parameters.REPLICAS}}", inner);
 }
 
-static void expose_template(struct node *templates, struct arguments *arguments,
+static void expose_template(struct manifest *out, struct arguments *arguments,
                             const struct deployment *deployment, struct manifest *inner)
 {
     struct node *spec = serving_service(inner, "${SELF}-service", "NodePort", P_TF_SERVING_PORT);
     if (deployment_integer(deployment, P_NODE_PORT))
         node_number(node_first(node_child(spec, "ports")), "nodePort", P_NODE_PORT);
     manifest_origins(inner, add_argument, ignore, arguments);
-    resource_template(templates, "expose", NULL, inner);
+    resource_template(out, arguments->templates, "expose", NULL, inner);
 }
 
 static struct node *workflow_spec(struct manifest *out, const struct deployment *deployment)
@@ -189,17 +237,17 @@ static void render(const struct deployment *deployment, struct manifest *out)
     storage_objects(out, deployment);
     struct node *spec = workflow_spec(out, deployment);
     struct arguments arguments = {.list = node_list(node_map(spec, "arguments"), "parameters")};
-    struct node *templates = node_list(spec, "templates");
+    struct node *templates = arguments.templates = node_list(spec, "templates");
     struct node *whole = node_map(templates, NULL);
     node_text(whole, "name", "train-and-serve");
     struct node *steps = node_list(whole, "steps");
     add_step(steps, "train");
     add_step(steps, "deploy");
     add_step(steps, "expose");
-    train_template(templates, deployment);
+    train_template(out, templates, deployment);
     if (server && service) {
-        deploy_template(templates, &arguments, deployment, server);
-        expose_template(templates, &arguments, deployment, service);
+        deploy_template(out, &arguments, deployment, server);
+        expose_template(out, &arguments, deployment, service);
     } else {
         manifest_fail(out);
     }
@@ -208,26 +256,24 @@ static void render(const struct deployment *deployment, struct manifest *out)
 }
 
 static const struct kind_use uses[] = {
-    {.parameter = P_NAMESPACE},
-    {.parameter = P_MODEL, .initial = "wide_deep"},
-    {.parameter = P_MODEL_NAME},
+    KIND_USE(NAMESPACE),
+    KIND_USE(MODEL, .initial = "wide_deep"),
+    KIND_USE(MODEL_NAME),
     KIND_USES_STORAGE,
-    {.parameter = P_EXEC},
-    {.parameter = P_ARGS},
-    {.parameter = P_BATCH_SIZE},
-    {.parameter = P_STEPS, .initial = "500"},
-    {.parameter = P_TARGET_ACCURACY},
-    {.parameter = P_RETRY_LIMIT},
-    {.parameter = P_REPLICAS},
-    {.parameter = P_TF_SERVING_PORT},
-    {.parameter = P_NODE_PORT},
-    {.parameter = P_SERVER},
-    {.parameter = P_SERVING_IMAGE},
-    {.parameter = P_CPU},
-    {.parameter = P_MEMORY},
-    {.parameter = P_GRACE_SECONDS},
-    {.parameter = P_SCHEDULER},
-    {.parameter = P_QUEUE},
+    KIND_USE(EXEC),
+    KIND_USE(ARGS),
+    KIND_USE(BATCH_SIZE),
+    KIND_USE(STEPS, .initial = "500"),
+    KIND_USE(TARGET_ACCURACY),
+    KIND_USE(RETRY_LIMIT),
+    KIND_USE(REPLICAS),
+    KIND_USE(TF_SERVING_PORT),
+    KIND_USE(NODE_PORT),
+    KIND_USE(SERVER),
+    KIND_USE(SERVING_IMAGE),
+    KIND_USES_SIZE,
+    KIND_USE(GRACE_SECONDS),
+    KIND_USES_QUEUE,
     {.parameter = PARAMETER_COUNT},
 };
 
@@ -240,7 +286,9 @@ const struct kind kind_pipeline = {
     .package = "pipeline",
     .check = check,
     .render = render,
-    .log_target = "-l workflows.argoproj.io/workflow=${SELF}-wf -c main",
+    .log_target = "-l "
+                  "workflows.argoproj.io/workflow=${SELF}-wf,app.kubernetes.io/component=training "
+                  "-c main",
     .main_object = "workflows.argoproj.io/${SELF}-wf",
     .end = KIND_HAS_PHASE,
     .shows = "workflows.argoproj.io,deployments.apps,services",

@@ -38,15 +38,12 @@ static void render(const struct deployment *deployment, struct manifest *out)
 }
 
 static const struct kind_use uses[] = {
-    {.parameter = P_NAMESPACE},     {.parameter = P_MODEL},
-    {.parameter = P_MODEL_NAME},    KIND_USES_STORAGE,
-    {.parameter = P_EXEC},          {.parameter = P_ARGS},
-    {.parameter = P_BATCH_SIZE},    {.parameter = P_STEPS},
-    {.parameter = P_EPOCHS},        {.parameter = P_CPU},
-    {.parameter = P_MEMORY},        {.parameter = P_GPU},
-    {.parameter = P_GRACE_SECONDS}, {.parameter = P_SCHEDULER},
-    {.parameter = P_QUEUE},         {.parameter = P_DASHBOARD_PORT},
-    {.parameter = PARAMETER_COUNT},
+    KIND_USE(NAMESPACE),      KIND_USE(MODEL),
+    KIND_USE(MODEL_NAME),     KIND_USES_STORAGE,
+    KIND_USES_COMMAND,        KIND_USE(EPOCHS),
+    KIND_USES_SIZE,           KIND_USE(GPU),
+    KIND_USE(GRACE_SECONDS),  KIND_USES_QUEUE,
+    KIND_USE(DASHBOARD_PORT), {.parameter = PARAMETER_COUNT},
 };
 
 const struct kind kind_single_node = {

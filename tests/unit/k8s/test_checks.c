@@ -44,8 +44,8 @@ TEST(checks, paths_can_be_mounted)
 
 TEST(checks, quantities_are_the_api_servers)
 {
-    TAKES(P_MEMORY, "1", "4Gi", "500m", "0.5", "1e3", "1E3", "10G", "2.5Ti", "1e-1", "100k");
-    REFUSES(P_MEMORY, "", "0", "-1", "4gi", "4GB", "1e", "e3", "0x10", "inf", "nan", "1 Gi", "Gi",
+    TAKES(P_CPU, "1", "4Gi", "500m", "0.5", "1e3", "1E3", "10G", "2.5Ti", "1e-1", "100k");
+    REFUSES(P_CPU, "", "0", "-1", "4gi", "4GB", "1e", "e3", "0x10", "inf", "nan", "1 Gi", "Gi",
             "1Ki5", "1e1000000");
     ASSERT_NUMBER(check_quantity("500m"), ==, 0.5);
     ASSERT_NUMBER(check_quantity("2Ki"), ==, 2048);
@@ -79,7 +79,8 @@ TEST(checks, hosts_images_choices_and_truths)
 TEST(checks, lists_in_json_and_command_lines)
 {
     TAKES(P_VOLUMES, "", "[]", "[{\"name\": \"a\", \"emptyDir\": {}}]");
-    REFUSES(P_VOLUMES, "{}", "[1]", "[{}]", "[{\"name\": 1}]", "nothing");
+    REFUSES(P_VOLUMES, "{}", "[1]", "[{}]", "[{\"name\": 1}]", "nothing",
+            "[{\"name\": \"a\", \"x\": 1.5}]", "[{\"name\": \"a\", \"x\": {\"y\": [null]}}]");
     TAKES(P_EXEC, "", "a b", "sh -c 'a b'", "x \"y\nz\"");
     REFUSES(P_EXEC, "sh -c 'a", "\"");
 }

@@ -55,14 +55,57 @@ TEST(deployment, has_the_documents_defaults)
         {"multi-worker", P_MODEL_CHECKPOINT_DIR, "/pvcmnt"},
         {"multi-worker", P_CHECKPOINT_PVC_NAME, "pvc-demo"},
         {"multi-worker", P_DEPLOY, "False"},
+        {"mpi-benchmark", P_BATCH_SIZE, "64"},
+        {"mpi-benchmark", P_STEPS, "100"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct deployment deployment;
         struct error err;
-        ASSERT_OK(MAKE(&deployment, rows[i].kind, NULL), err);
+        if (strcmp(rows[i].kind, "mpi-benchmark") == 0)
+            ASSERT_OK(MAKE(&deployment, rows[i].kind, "CREATE_VOLUME=False"), err);
+        else
+            ASSERT_OK(MAKE(&deployment, rows[i].kind, NULL), err);
         ASSERT_TEXT(deployment_text(&deployment, rows[i].parameter), rows[i].value);
         ASSERT_INT(deployment_integer(&deployment, P_USER_ID), ==, 1000);
     }
+}
+
+/* The peaks are measured: a process that needs more is killed, by its limit and without a word. */
+TEST(deployment, memory_is_enough_for_the_documents_batches)
+{
+    struct deployment deployment;
+    struct error err;
+    ASSERT_OK(MAKE(&deployment, "single-node", NULL), err);
+    ASSERT_TEXT(deployment_text(&deployment, P_MEMORY), "4Gi"); /* 1.7 GB at batch 16 */
+    ASSERT_OK(MAKE(&deployment, "multi-node", NULL), err);
+    ASSERT_TEXT(deployment_text(&deployment, P_MEMORY), "13Gi"); /* 11.1 GB at batch 128 */
+    ASSERT_OK(MAKE(&deployment, "multi-node", "SLOTS=2"), err);
+    ASSERT_TEXT(deployment_text(&deployment, P_MEMORY), "26Gi");
+    ASSERT_OK(MAKE(&deployment, "mpi-benchmark", "CREATE_VOLUME=False"), err);
+    ASSERT_TEXT(deployment_text(&deployment, P_MEMORY), "21Gi"); /* four of 3.7 GB */
+    ASSERT_OK(MAKE(&deployment, "mpi-benchmark", "CREATE_VOLUME=False", "BATCH_SIZE=2", "GPU=1"),
+              err);
+    ASSERT_TEXT(deployment_text(&deployment, P_MEMORY), "4Gi");
+    ASSERT_OK(MAKE(&deployment, "multi-node", "MEMORY=2Gi"), err);
+    ASSERT_TEXT(deployment_text(&deployment, P_MEMORY), "2Gi");
+    ASSERT_OK(MAKE(&deployment, "multi-node", "EXEC=mpirun true"), err);
+    ASSERT_TEXT(deployment_text(&deployment, P_MEMORY), "4Gi");
+    ASSERT_OK(MAKE(&deployment, "serving", NULL), err);
+    ASSERT_TEXT(deployment_text(&deployment, P_MEMORY), "4Gi");
+}
+
+TEST(deployment, volumes_of_aws_have_the_documents_sizes)
+{
+    struct deployment deployment;
+    struct error err;
+    ASSERT_OK(MAKE(&deployment, "eks-storage", "FILE_SYSTEM=efs", "FILE_SYSTEM_ID=fs-1"), err);
+    ASSERT_TEXT(deployment_text(&deployment, P_CAPACITY), "60Gi");
+    ASSERT_OK(MAKE(&deployment, "eks-storage", "FILE_SYSTEM_ID=fs-1"), err);
+    ASSERT_TEXT(deployment_text(&deployment, P_CAPACITY), "100Gi");
+    ASSERT_OK(MAKE(&deployment, "eks-storage", "PROVISIONING=dynamic", "SUBNET_ID=subnet-1",
+                   "SECURITY_GROUP_IDS=sg-1"),
+              err);
+    ASSERT_TEXT(deployment_text(&deployment, P_CAPACITY), "1200Gi");
 }
 
 TEST(deployment, names_are_taken_in_any_case_and_in_the_documents_spelling)
@@ -107,6 +150,12 @@ TEST(deployment, refuses_what_contradicts_itself)
             "volumeMounts=[{\"name\":\"x\",\"mountPath\":\"/x\"}]");
     REFUSES("is a name of ours", "openmpi", "NFS_SERVER=a",
             "volumes=[{\"name\":\"tmp\",\"emptyDir\":{}}]", "volumeMounts=[]");
+    REFUSES("something of ours is at /dev/shm", "openmpi", "NFS_SERVER=a",
+            "volumes=[{\"name\":\"a\",\"emptyDir\":{}}]",
+            "volumeMounts=[{\"name\":\"a\",\"mountPath\":\"/dev/shm\"}]");
+    REFUSES("1000 at most", "openmpi", "NFS_SERVER=a", "WORKERS=1001");
+    REFUSES("worker_replicas=2147483647: 1000 at most", "multi-worker",
+            "worker_replicas=2147483647");
     REFUSES("is for our program", "multi-worker", "deploy=True", "create_volume_inspector=False",
             "image=tf:2", "DATA=digits");
     REFUSES("is not used: SCHEDULER is none", "single-node", "QUEUE=team");

@@ -454,6 +454,45 @@ TEST(kinds, a_workflow_gives_its_steps_what_they_need)
     json_release(documents);
 }
 
+/* A patch for Argo's own containers: which of them, and that they are restricted. */
+static void check_patch(const struct json *template, const char *container)
+{
+    struct json *patch;
+    struct error err;
+    const char *text = text_at(template, "podSpecPatch");
+    ASSERT_OK(json_parse(text, strlen(text), &patch, &err), err);
+    ASSERT_TEXT(text_at(patch, "initContainers.0.name"), "init");
+    ASSERT_TEXT(text_at(patch, "containers.0.name"), container);
+    expect_true(patch, "initContainers.0.securityContext.allowPrivilegeEscalation", false);
+    expect_true(patch, "containers.0.securityContext.allowPrivilegeEscalation", false);
+    ASSERT_TEXT(text_at(patch, "containers.0.securityContext.capabilities.drop.0"), "ALL");
+    ASSERT_TRUE(check_is_quantity(text_at(patch, "containers.0.resources.limits.memory")));
+    json_release(patch);
+}
+
+TEST(kinds, argos_own_containers_are_restricted_too)
+{
+    struct json *documents = render("pipeline", "");
+    const struct json *templates = at(find(documents, "Workflow", NULL), "spec.templates");
+    check_patch(json_at(templates, 1), "wait");
+    check_patch(json_at(templates, 2), "main"); /* it creates an object: no wait there */
+    check_patch(json_at(templates, 3), "main");
+    json_release(documents);
+}
+
+/* kustomize may set USER_ID to 0 later, which cannot change the command. */
+TEST(kinds, mpirun_may_be_roots)
+{
+    static const char *const settings[] = {"", "USER_ID=0"};
+    for (int i = 0; i < 2; i++) {
+        struct json *documents = render("multi-node", settings[i]);
+        ASSERT_TEXT(text_at(find(documents, "MPIJob", NULL),
+                            "spec.mpiReplicaSpecs.Launcher.template.spec.containers.0.command.3"),
+                    "--allow-run-as-root");
+        json_release(documents);
+    }
+}
+
 TEST(kinds, openmpi_has_the_components_names_and_hostfile)
 {
     struct json *documents =
