@@ -79,7 +79,7 @@ SCRIPTS  := $(filter-out $(if $(SAN),tests/cli/test_mnist_% tests/ranks/test_ran
               $(wildcard tests/cli/test_*.sh tests/ranks/test_*.sh tests/serve/test_*.sh))
 CRASH_PARTS := $(BUILD)/tests/crash/tiny.so $(BUILD)/tests/crash/faults.so
 check: $(BUILD)/$(NAME) $(TESTS) $(CRASH_PARTS) $(BUILD)/tests/ranks/deep.so \
-       $(BUILD)/tests/serve/grpc_server
+       $(BUILD)/tests/serve/grpc_server $(BUILD)/bench/delay
 	@tools/check-layers src
 	@LOCKSTEP=$(BUILD)/$(NAME) tools/run-tests $(TESTS) $(SCRIPTS)
 

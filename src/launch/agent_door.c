@@ -13,7 +13,7 @@
 #include "launch/agent_internal.h"
 #include "launch/loop.h"
 
-static const double proving_seconds = 5; /* to prove the secret and to say who it is */
+static const double proving_seconds = 10; /* to prove the secret and to say who it is */
 static const double refused_seconds = 1; /* to hear why */
 
 /* --- refusing --------------------------------------------------------------------------------------------- */

@@ -131,6 +131,14 @@ static void release(struct run *run)
     memory_free(run);
 }
 
+static int count_runs(const struct agent *agent)
+{
+    int count = 0;
+    for (const struct run *run = agent->runs; run; run = run->next)
+        count++;
+    return count;
+}
+
 int agent_run(struct visitor *visitor, const char *line, struct error *err)
 {
     struct agent *agent = visitor->agent;
@@ -144,6 +152,10 @@ int agent_run(struct visitor *visitor, const char *line, struct error *err)
         goto out;
     }
     *run = (struct run){.agent = agent, .visitor = visitor, .pipes = {-1, -1}};
+    if (count_runs(agent) == AGENT_RUNS_MOST) {
+        error_set(err, ERROR_USAGE, "%d processes run here already", AGENT_RUNS_MOST);
+        goto out;
+    }
     if (words_parse(arena, line, &words, err) < 0 ||
         choose_program(agent, words, &program, err) < 0 || start(run, program, words, err) < 0)
         goto out;
