@@ -14,7 +14,7 @@
 #include "launch/loop.h"
 
 static const double proving_seconds = 10; /* to prove the secret and to say who it is */
-static const double refused_seconds = 1; /* to hear why */
+static const double refused_seconds = 1;  /* to hear why */
 
 /* --- refusing --------------------------------------------------------------------------------------------- */
 
@@ -255,7 +255,7 @@ void agent_check_visitors(struct agent *agent)
     }
     if (agent->leader && link_silence(agent->leader->link) > agent->settings.peer_timeout) {
         char why[64];
-        snprintf(why, sizeof why, "it said nothing for %.0f s", agent->settings.peer_timeout);
+        snprintf(why, sizeof why, "it said nothing for %g s", agent->settings.peer_timeout);
         agent_dismiss(agent->leader);
         agent_end_all(agent, why);
     }

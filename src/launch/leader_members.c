@@ -82,7 +82,7 @@ void leader_check_members(struct leader *leader)
         char why[64];
         if (!member->link || link_silence(member->link) <= leader->settings.peer_timeout)
             continue;
-        snprintf(why, sizeof why, "it said nothing for %.0f s", leader->settings.peer_timeout);
+        snprintf(why, sizeof why, "it said nothing for %g s", leader->settings.peer_timeout);
         lose(member, why);
     }
 }

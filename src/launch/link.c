@@ -229,19 +229,9 @@ void link_destroy(struct link *link)
     loop_release_later(link->loop, release, link);
 }
 
-void link_set_owner(struct link *link, const struct link_owner *owner)
-{
-    link->owner = *owner;
-}
-
 size_t link_backlog(const struct link *link)
 {
     return link->out.length - link->out_at;
-}
-
-bool link_is_open(const struct link *link)
-{
-    return link->open && !link->ended;
 }
 
 double link_silence(const struct link *link)
