@@ -84,11 +84,10 @@ ends() {
 
 # await SECONDS COMMAND...: until it succeeds.
 await() {
-    tries=$(($1 * 10))
+    latest=$(($(date +%s) + $1))
     shift
     until "$@"; do
-        tries=$((tries - 1))
-        [ $tries -gt 0 ] || { fail "never: $*: $(tail -n 4 "$work"/err.*)"; return 1; }
+        [ "$(date +%s)" -le $latest ] || { fail "never: $*: $(tail -n 4 "$work"/err.*)"; return 1; }
         sleep 0.1
     done
 }

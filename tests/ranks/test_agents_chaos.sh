@@ -16,7 +16,8 @@ else
     "$hosts" make $name 2 >"$work/made" 2>&1 || skip "no network namespaces: $(tail -n 1 "$work/made")"
 fi
 members_on_hosts $name
-job="$small --checkpoint-every 50 --keep 2 --peer-timeout 3"
+# What a step does must not depend on how many there are to be.
+job="$small --schedule constant --checkpoint-every 50 --peer-timeout 3"
 
 member() {
     start_on_host "$1" $job --steps 1000000 --checkpoint-dir "$work/chaos"
@@ -86,6 +87,7 @@ strike() {
         "$hosts" delay $name 2000
         sleep $long
         "$hosts" delay $name 0.1
+        sleep 2 # what is on its way
         ;;
     esac
 }
@@ -98,7 +100,7 @@ went_on() {
 
 member 0
 member 1
-await 60 at_step 20
+await 60 at_step 20 && await 20 has_rank 0 && await 20 has_rank 1
 began=$(tenths)
 number=0
 while [ $number -lt "$faults" ]; do
@@ -118,7 +120,7 @@ while [ $number -lt "$faults" ]; do
     echo "fault $number: $kind, member $whom, at step $before, for $(seconds $((over - since)));" \
         "the next step $(seconds $((now - over))) later, generation $(generation)" >>"$log"
     draw 20
-    await 60 at_step $(($(step) + drawn)) || break
+    await 60 at_step $(($(step) + drawn + 2)) && await 20 has_rank 0 && await 20 has_rank 1 || break
 done
 kill -TERM "$(pid 0)"
 ends 0 143 20
