@@ -193,7 +193,8 @@ crash: $(BUILD)/$(NAME) $(CRASH_PARTS)
 long:
 	@$(MAKE) --no-print-directory crash CRASH_FLAGS="--long"
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600
-	@CHAOS_FAULTS=300 CHAOS_SEED=$$(date +%s) CHAOS_LOG=build/chaos.log tests/ranks/test_agents_chaos.sh
+	@$(MAKE) --no-print-directory $(BUILD)/bench/delay
+	@tests/ranks/chaos 300 $$(date +%s) >evidence/chaos-$$(date -u +%F).txt
 	@tests/serve/soak --seconds 3600 $(BUILD)/$(NAME)
 	@tests/accuracy/criteo
 	@tests/accuracy/imagenette
