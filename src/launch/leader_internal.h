@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/strbuf.h"
+#include "launch/child.h"
 #include "launch/keeper.h"
 #include "launch/leader.h"
 #include "launch/link.h"
@@ -54,7 +55,7 @@ struct leader {
     double grouped;     /* when the group was described last */
 
     pid_t mpirun; /* 0: it does not run */
-    char directory[64];
+    char directory[CHILD_DIRECTORY_BYTES];
     double kill_at; /* it is given time to say why; 0: no */
 
     int64_t failed_step; /* where it failed last, and how often in a row */
