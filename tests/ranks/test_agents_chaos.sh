@@ -112,12 +112,12 @@ while [ $number -lt "$faults" ]; do
     draw 4
     pause=$drawn
     before=$(step) old=$(generation)
-    since=$(tenths)
+    since=$(tenths) at=$(date -u +%T)
     strike "$kind" $whom $pause
     over=$(tenths)
     await 90 went_on "$kind" || { fail "fault $number ($kind of member $whom at step $before): it does not go on"; break; }
     now=$(tenths)
-    echo "fault $number: $kind, member $whom, at step $before, for $(seconds $((over - since)));" \
+    echo "fault $number ($at): $kind, member $whom, at step $before, for $(seconds $((over - since)));" \
         "the next step $(seconds $((now - over))) later, generation $(generation)" >>"$log"
     draw 20
     await 60 at_step $(($(step) + drawn + 2)) && await 20 has_rank 0 && await 20 has_rank 1 || break

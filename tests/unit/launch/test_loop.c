@@ -83,8 +83,10 @@ static void send_away(void *context, short events)
 {
     note(context, events);
     for (int i = 0; i < MANY; i++)
-        if (&called[i] != context)
+        if (&called[i] != context) {
             loop_forget(watches[i]);
+            watches[i] = NULL; /* it is gone after this turn */
+        }
 }
 
 TEST(loop, does_not_call_who_was_forgotten_in_the_same_turn)
