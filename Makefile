@@ -79,7 +79,7 @@ SCRIPTS  := $(filter-out $(if $(SAN),tests/cli/test_mnist_% tests/ranks/test_ran
               $(wildcard tests/cli/test_*.sh tests/ranks/test_*.sh tests/serve/test_*.sh))
 CRASH_PARTS := $(BUILD)/tests/crash/tiny.so $(BUILD)/tests/crash/faults.so
 check: $(BUILD)/$(NAME) $(TESTS) $(CRASH_PARTS) $(BUILD)/tests/ranks/deep.so \
-       $(BUILD)/tests/serve/grpc_server
+       $(BUILD)/tests/serve/grpc_server $(BUILD)/bench/delay
 	@tools/check-layers src
 	@LOCKSTEP=$(BUILD)/$(NAME) tools/run-tests $(TESTS) $(SCRIPTS)
 
@@ -87,7 +87,7 @@ check: $(BUILD)/$(NAME) $(TESTS) $(CRASH_PARTS) $(BUILD)/tests/ranks/deep.so \
 THREAD_TESTS := $(addprefix $(BUILD)/tests/unit/,data/test_loader data/test_pictures data/test_shards \
                 data/test_storage_s3 net/test_server store/test_saver watch/test_spool \
                 watch/test_outbox watch/test_mlflow watch/test_kubeflow watch/test_record watch/test_ranks \
-                launch/test_agent launch/test_vault \
+                launch/test_agent launch/test_agent_led launch/test_leader launch/test_vault \
                 serve/test_batcher serve/test_repository serve/test_rest_door)
 check-threads: $(THREAD_TESTS)
 	@tools/run-tests $(THREAD_TESTS)
@@ -193,7 +193,8 @@ crash: $(BUILD)/$(NAME) $(CRASH_PARTS)
 long:
 	@$(MAKE) --no-print-directory crash CRASH_FLAGS="--long"
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600
-	@CHAOS_FAULTS=300 CHAOS_SEED=$$(date +%s) CHAOS_LOG=build/chaos.log tests/ranks/test_agents_chaos.sh
+	@$(MAKE) --no-print-directory $(BUILD)/bench/delay
+	@tests/ranks/chaos 300 $$(date +%s) >evidence/chaos-$$(date -u +%F).txt
 	@tests/serve/soak --seconds 3600 $(BUILD)/$(NAME)
 	@tests/accuracy/criteo
 	@tests/accuracy/imagenette

@@ -3,7 +3,8 @@
  * Makes an interface eth0 (a tap) in each of the network namespaces, given as paths, and hands every
  * frame that one of them sends to the others so many milliseconds later: for kernels without netem.
  * A frame to the address 02:00:00:00:00:NN goes to the NN-th namespace, one to a group goes to all
- * others. It prints "ready" once the interfaces are there, and runs until it is killed. */
+ * others. A number on its standard input is the delay from then on. It prints "ready" once the
+ * interfaces are there, and runs until it is killed. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -27,6 +28,7 @@ enum {
     FRAMES = 8192,       /* on their way; 1 Gbit/s needs 100 of full size for each millisecond */
     FRAMES_AT_ONCE = 64, /* taken from one port before others have their turn */
     ADDRESS_BYTES = 6,
+    MAX_DELAY = 10000, /* milliseconds */
 };
 
 struct frame {
@@ -36,9 +38,9 @@ struct frame {
     uint8_t data[FRAME_BYTES];
 };
 
-/* All frames wait for the same time, so the first to come is the first to go. */
+/* The first frame to come is the first to go, also when the delay has become shorter since. */
 struct wire {
-    struct pollfd ports[MAX_PORTS];
+    struct pollfd ports[MAX_PORTS + 1]; /* and, after the last, the standard input */
     int port_count;
     int64_t delay;        /* nanoseconds */
     struct frame *frames; /* number n is frames[n % FRAMES] */
@@ -83,7 +85,35 @@ static int make_ports(struct wire *wire, char **paths, int count)
             return -1;
         wire->ports[wire->port_count++] = (struct pollfd){.fd = port, .events = POLLIN};
     }
+    wire->ports[wire->port_count] = (struct pollfd){.fd = STDIN_FILENO, .events = POLLIN};
     return 0;
+}
+
+/* --- delay ---------------------------------------------------------------------------------- */
+
+static bool set_delay(struct wire *wire, const char *text)
+{
+    char *end;
+    double delay = strtod(text, &end);
+    if (end == text || *end || !(delay >= 0 && delay <= MAX_DELAY))
+        return false;
+    wire->delay = (int64_t)(delay * 1e6);
+    return true;
+}
+
+/* Whoever changes it writes one line at once. */
+static void hear(struct wire *wire)
+{
+    char line[32];
+    ssize_t bytes = read(STDIN_FILENO, line, sizeof line - 1);
+    if (bytes <= 0) {
+        wire->ports[wire->port_count].fd = -1; /* nobody will */
+        return;
+    }
+    line[bytes] = '\0';
+    line[strcspn(line, "\n")] = '\0';
+    if (!set_delay(wire, line))
+        fprintf(stderr, "delay: \"%s\" is no delay in milliseconds\n", line);
 }
 
 /* --- frames --------------------------------------------------------------------------------- */
@@ -128,8 +158,10 @@ static void wait_for_more(struct wire *wire)
     if (wire->went < wire->came)
         left = wire->frames[wire->went % FRAMES].due - now();
     struct timespec limit = {.tv_nsec = left < 0 ? 0 : left >= 1000000000 ? 999999999 : left};
-    if (ppoll(wire->ports, (nfds_t)wire->port_count, &limit, NULL) <= 0)
+    if (ppoll(wire->ports, (nfds_t)wire->port_count + 1, &limit, NULL) <= 0)
         return;
+    if (wire->ports[wire->port_count].revents)
+        hear(wire);
     for (int port = 0; port < wire->port_count; port++)
         if (wire->ports[port].revents & POLLIN)
             take(wire, port);
@@ -137,14 +169,12 @@ static void wait_for_more(struct wire *wire)
 
 int main(int argc, char **argv)
 {
-    char *end;
-    double delay = argc > 1 ? strtod(argv[1], &end) : -1;
-    if (argc < 4 || argc - 2 > MAX_PORTS || *end || delay < 0 || delay > 10000) {
+    struct wire wire = {0};
+    if (argc < 4 || argc - 2 > MAX_PORTS || !set_delay(&wire, argv[1])) {
         fprintf(stderr, "usage: delay MILLISECONDS NETNS NETNS...\n");
         return 2;
     }
-    struct wire wire = {.delay = (int64_t)(delay * 1e6),
-                        .frames = malloc(FRAMES * sizeof(struct frame))};
+    wire.frames = malloc(FRAMES * sizeof *wire.frames);
     if (!wire.frames || make_ports(&wire, argv + 2, argc - 2) < 0)
         return 1;
     /* It stands for a wire, which does not wait for a processor. */

@@ -77,8 +77,7 @@ static int run_elsewhere(const struct agent_command_settings *settings, int coun
     struct cluster_member member;
     if (words_parse_ssh(arena, count, words, &ssh, err) < 0)
         return -1;
-    const char *at = strrchr(ssh.host, '@'); /* user@host */
-    const char *host = at ? at + 1 : ssh.host;
+    const char *host = ssh.host;
     int port = ssh.port ? ssh.port : settings->port, found = find_member(host, &member, err);
     if (found < 0)
         return -1;

@@ -172,15 +172,6 @@ void agent_heard_leader(void *context, struct link *link, struct message *messag
     agent_order(context, message);
 }
 
-void agent_describe(struct agent *agent, const char *json)
-{
-    char *copy = memory_copy_text(json);
-    if (!copy)
-        return;
-    memory_free(agent->group);
-    agent->group = copy;
-}
-
 /* Once to each rank: the second would kill it. */
 static void pass_signal(struct agent *agent)
 {
@@ -288,9 +279,4 @@ bool agent_is_over(const struct agent *agent, int *status, const char **reason)
     *status = agent->over_status;
     *reason = agent->over_reason;
     return agent->over;
-}
-
-int64_t agent_generation(const struct agent *agent)
-{
-    return agent->generation;
 }

@@ -49,8 +49,6 @@ void agent_set_upstream(struct agent *agent, agent_upstream *upstream, agent_str
 void agent_order(struct agent *agent, struct message *order);
 /* A child that is not to be taken for an orphan; 0: none. */
 void agent_know(struct agent *agent, pid_t pid);
-/* What `lockstep status` is told; copied. */
-void agent_describe(struct agent *agent, const char *json);
 
 /* --- a member's --- */
 bool agent_is_led(const struct agent *agent);
@@ -60,6 +58,5 @@ bool agent_is_over(const struct agent *agent, int *status, const char **reason);
 /* A signal came to this member: its rank gets it, the leader is told. */
 void agent_pass_signal(struct agent *agent, int number);
 bool agent_is_idle(const struct agent *agent); /* nothing that it started lives */
-int64_t agent_generation(const struct agent *agent);
 
 #endif

@@ -13,8 +13,9 @@
 #include "launch/agent_internal.h"
 #include "launch/loop.h"
 
-static const double proving_seconds = 5; /* to prove the secret and to say who it is */
-static const double refused_seconds = 1; /* to hear why */
+static const double proving_seconds = 10; /* to prove the secret and to say who it is */
+static const double port_seconds = 3;     /* for an earlier process to give it up */
+static const double refused_seconds = 1;  /* to hear why */
 
 /* --- refusing --------------------------------------------------------------------------------------------- */
 
@@ -255,7 +256,7 @@ void agent_check_visitors(struct agent *agent)
     }
     if (agent->leader && link_silence(agent->leader->link) > agent->settings.peer_timeout) {
         char why[64];
-        snprintf(why, sizeof why, "it said nothing for %.0f s", agent->settings.peer_timeout);
+        snprintf(why, sizeof why, "it said nothing for %g s", agent->settings.peer_timeout);
         agent_dismiss(agent->leader);
         agent_end_all(agent, why);
     }
@@ -298,14 +299,26 @@ static int open_socket(const char *host, int port, struct sockaddr_storage *addr
     return line;
 }
 
+/* A process of this member that was killed just now may still be on its way out. */
+static int listen_soon(int line, const struct sockaddr *address, socklen_t bytes)
+{
+    double until = clock_seconds() + port_seconds;
+    for (bool bound = false;; usleep(50000)) {
+        bound = bound || bind(line, address, bytes) == 0;
+        if (bound && listen(line, 128) == 0)
+            return 0;
+        if (errno != EADDRINUSE || clock_seconds() > until)
+            return -1;
+    }
+}
+
 int agent_open_door(struct agent *agent, struct error *err)
 {
     const struct agent_settings *settings = &agent->settings;
     struct sockaddr_storage address;
     socklen_t bytes;
     agent->listener = open_socket(settings->host, settings->port, &address, &bytes);
-    if (agent->listener < 0 || bind(agent->listener, (struct sockaddr *)&address, bytes) < 0 ||
-        listen(agent->listener, 128) < 0)
+    if (agent->listener < 0 || listen_soon(agent->listener, (struct sockaddr *)&address, bytes) < 0)
         return error_set(err, ERROR_IO, "cannot listen on port %d: %s%s", settings->port,
                          strerror(errno),
                          errno == EADDRINUSE ? "; is this member running already?" : "");

@@ -5,6 +5,7 @@
 
 #include "base/strbuf.h"
 #include "launch/agent.h"
+#include "launch/child.h"
 #include "launch/link.h"
 
 enum {
@@ -33,8 +34,8 @@ struct run {
     bool exited;
     int status; /* as waitpid has it */
     int pipes[2];
-    struct loop_watch *watches[2]; /* NULL: that pipe is closed */
-    char directory[64];            /* for files that Open MPI makes; removed with it */
+    struct loop_watch *watches[2];         /* NULL: that pipe is closed */
+    char directory[CHILD_DIRECTORY_BYTES]; /* for files that Open MPI makes; removed with it */
 };
 
 struct agent {

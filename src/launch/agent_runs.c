@@ -53,18 +53,6 @@ static int choose_program(const struct agent *agent, char **words, const char **
 
 /* --- starting ---------------------------------------------------------------------------------------------- */
 
-static int make_directory(struct run *run, struct error *err)
-{
-    const char *base = getenv("TMPDIR");
-    int length = snprintf(run->directory, sizeof run->directory, "%s/lockstep-XXXXXX",
-                          base && *base && strlen(base) < 40 ? base : "/tmp");
-    if (length > 0 && mkdtemp(run->directory))
-        return 0;
-    error_set(err, ERROR_IO, "%s: %s", run->directory, strerror(errno));
-    run->directory[0] = '\0';
-    return -1;
-}
-
 static void on_output(void *context, short events);
 
 static int open_pipes(struct run *run, int theirs[2], struct error *err)
@@ -91,7 +79,7 @@ static int start(struct run *run, const char *program, char **words, struct erro
     char directory[96];
     struct fabric fabric = {0};
     int theirs[2] = {-1, -1}, count = 0;
-    if (make_directory(run, err) < 0)
+    if (child_make_directory(run->directory, err) < 0)
         return -1;
     snprintf(directory, sizeof directory, "OMPI_MCA_orte_tmpdir_base=%s", run->directory);
     environment[count++] = directory;
@@ -131,6 +119,14 @@ static void release(struct run *run)
     memory_free(run);
 }
 
+static int count_runs(const struct agent *agent)
+{
+    int count = 0;
+    for (const struct run *run = agent->runs; run; run = run->next)
+        count++;
+    return count;
+}
+
 int agent_run(struct visitor *visitor, const char *line, struct error *err)
 {
     struct agent *agent = visitor->agent;
@@ -144,6 +140,10 @@ int agent_run(struct visitor *visitor, const char *line, struct error *err)
         goto out;
     }
     *run = (struct run){.agent = agent, .visitor = visitor, .pipes = {-1, -1}};
+    if (count_runs(agent) == AGENT_RUNS_MOST) {
+        error_set(err, ERROR_USAGE, "%d processes run here already", AGENT_RUNS_MOST);
+        goto out;
+    }
     if (words_parse(arena, line, &words, err) < 0 ||
         choose_program(agent, words, &program, err) < 0 || start(run, program, words, err) < 0)
         goto out;

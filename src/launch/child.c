@@ -114,6 +114,20 @@ pid_t child_start(const struct child *child, struct error *err)
                   : pid;
 }
 
+int child_make_directory(char path[CHILD_DIRECTORY_BYTES], struct error *err)
+{
+    enum { BASE_MOST = 40 }; /* sockets lie below it, whose paths may not be long */
+    const char *base = getenv("TMPDIR");
+    if (!base || !*base || strlen(base) >= BASE_MOST)
+        base = "/tmp";
+    snprintf(path, CHILD_DIRECTORY_BYTES, "%s/lockstep-XXXXXX", base);
+    if (mkdtemp(path))
+        return 0;
+    error_set(err, ERROR_IO, "%s: %s", path, strerror(errno));
+    path[0] = '\0';
+    return -1;
+}
+
 /* --- ending ----------------------------------------------------------------------------------------- */
 
 pid_t child_reap(int *status)

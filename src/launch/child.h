@@ -21,6 +21,10 @@ void child_adopt(void);
  * ours that close on exec stay ours. -1: not started, in words. */
 pid_t child_start(const struct child *child, struct error *err);
 
+/* A new one for the files of a child, below TMPDIR; empty when there is none. */
+enum { CHILD_DIRECTORY_BYTES = 64 };
+int child_make_directory(char path[CHILD_DIRECTORY_BYTES], struct error *err);
+
 /* The next child that ended, adopted ones included, or 0; *status as waitpid has it. Never waits. */
 pid_t child_reap(int *status);
 /* As a shell counts: 128 + the signal. */

@@ -10,6 +10,9 @@
 #include "launch/link.h"
 #include "launch/loop.h"
 
+/* For one address of the host; a name may have several. */
+static const double dial_seconds = 10;
+
 struct trip {
     const struct errand *errand;
     struct loop *loop;
@@ -110,7 +113,8 @@ static int travel(struct trip *trip, struct error *err)
     while (!trip->done) {
         double now = clock_seconds();
         if (!trip->link && !trip->dial && now >= next) {
-            trip->dial = dial_start(trip->loop, errand->host, errand->port, 3, on_dialed, trip);
+            trip->dial =
+                dial_start(trip->loop, errand->host, errand->port, dial_seconds, on_dialed, trip);
             next = now + 0.25;
         }
         if (now > until && !trip->answered && !trip->line)

@@ -29,6 +29,13 @@ static void enter(struct leader *leader, enum leader_phase phase)
     leader_tell_group(leader);
 }
 
+static void begin_over(struct leader *leader)
+{
+    struct strbuf *out = leader_begin(leader, MESSAGE_OVER);
+    message_number(out, leader->status);
+    message_text(out, leader->reason);
+}
+
 static void end_over(struct leader *leader, int status, const char *reason)
 {
     if (leader->phase == LEADER_IS_OVER)
@@ -37,10 +44,14 @@ static void end_over(struct leader *leader, int status, const char *reason)
     snprintf(leader->reason, sizeof leader->reason, "%s", reason);
     leader_kill_mpirun(leader);
     enter(leader, LEADER_IS_OVER);
-    struct strbuf *out = leader_begin(leader, MESSAGE_OVER);
-    message_number(out, status);
-    message_text(out, reason);
+    begin_over(leader);
     leader_send_all(leader);
+}
+
+void leader_tell_over(struct leader *leader, struct member *member)
+{
+    begin_over(leader);
+    leader_send(leader, member);
 }
 
 void leader_fail(struct leader *leader, int status, const char *format, ...)
@@ -432,10 +443,9 @@ void leader_destroy(struct leader *leader)
 
 void leader_tick(struct leader *leader)
 {
-    if (leader->phase != LEADER_IS_OVER) {
-        leader_call_members(leader);
+    leader_call_members(leader);
+    if (leader->phase != LEADER_IS_OVER)
         leader_check_members(leader);
-    }
     if (leader->phase == LEADER_GATHERS)
         gather(leader);
     else if (leader->phase == LEADER_PREPARES)
@@ -453,12 +463,20 @@ void leader_stop(struct leader *leader, int number)
     leader->stop_signal = number;
 }
 
+/* Who took part would wait for the leader's return if it did not hear that there is none, also when
+ * it was lost meanwhile; but who wants to stop does not wait for the lost. */
+static bool has_to_hear(const struct leader *leader, const struct member *member)
+{
+    return !member->heard_over && (member->present || (leader->formed && !leader->stop_signal));
+}
+
 bool leader_is_over(const struct leader *leader, int *status, const char **reason)
 {
     if (leader->phase != LEADER_IS_OVER || leader->mpirun)
         return false;
-    for (int i = 1; i < leader->count; i++) /* they close the line when they have heard it */
-        if (leader->members[i].present && clock_seconds() - leader->since < 2)
+    for (int i = 1; i < leader->count; i++)
+        if (has_to_hear(leader, &leader->members[i]) &&
+            clock_seconds() - leader->since < leader->settings.peer_timeout)
             return false;
     *status = leader->status;
     *reason = leader->reason;

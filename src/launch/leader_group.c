@@ -42,8 +42,6 @@ static char *describe(const struct leader *leader)
 {
     struct json *out = json_object_create(), *members = json_array_create();
     int rank = 0;
-    if (!out || !members)
-        return NULL;
     json_set_text(out, "phase", phase_names[leader->phase]);
     json_set_integer(out, "generation", leader->formed);
     json_set_integer(out, "ranks", leader->ranks);

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/strbuf.h"
+#include "launch/child.h"
 #include "launch/keeper.h"
 #include "launch/leader.h"
 #include "launch/link.h"
@@ -28,8 +29,9 @@ struct member {
     int64_t step, pid, kept_bytes; /* as it reported last */
     double rank_silence, heard;
     char doing[32], host[256];
-    double next_dial;
-    char absence[256]; /* why it is not there */
+    double next_dial, dial_seconds; /* how long a try to connect lasts */
+    char absence[256];              /* why it is not there */
+    bool heard_over;                /* it left after it was told that the job is over */
 };
 
 enum leader_phase { LEADER_GATHERS, LEADER_PREPARES, LEADER_RUNS, LEADER_ENDS, LEADER_IS_OVER };
@@ -53,7 +55,7 @@ struct leader {
     double grouped;     /* when the group was described last */
 
     pid_t mpirun; /* 0: it does not run */
-    char directory[64];
+    char directory[CHILD_DIRECTORY_BYTES];
     double kill_at; /* it is given time to say why; 0: no */
 
     int64_t failed_step; /* where it failed last, and how often in a row */
@@ -61,7 +63,6 @@ struct leader {
     double held_since;         /* another leads; 0: not so */
     const struct member *lost; /* mpirun is waited for to say why; NULL: nobody */
     int stop_signal;
-    bool over_told;
     int status;
     char reason[LEADER_REASON_BYTES];
 };
@@ -73,6 +74,8 @@ void leader_heard(struct leader *leader, struct member *member, struct message *
 void leader_fail(struct leader *leader, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void leader_mpirun_ended(struct leader *leader, int status);
+/* To who came back after the job was over. */
+void leader_tell_over(struct leader *leader, struct member *member);
 
 /* --- leader_members.c --- */
 void leader_call_members(struct leader *leader);

@@ -1,11 +1,15 @@
 #include <inttypes.h>
+#include <math.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "launch/dial.h"
 #include "launch/leader_internal.h"
 
-static const double dial_pause = 0.25, refused_pause = 1, dial_seconds = 3;
+static const double dial_pause = 0.25, refused_pause = 1;
+/* The first try is short, so that a machine that comes back is found soon; the next ones last longer,
+ * for a network may be slow. */
+static const double dial_least_seconds = 3;
 
 const char *leader_name(const struct leader *leader, const struct member *member)
 {
@@ -78,7 +82,7 @@ void leader_check_members(struct leader *leader)
         char why[64];
         if (!member->link || link_silence(member->link) <= leader->settings.peer_timeout)
             continue;
-        snprintf(why, sizeof why, "it said nothing for %.0f s", leader->settings.peer_timeout);
+        snprintf(why, sizeof why, "it said nothing for %g s", leader->settings.peer_timeout);
         lose(member, why);
     }
 }
@@ -137,6 +141,8 @@ static void hear_welcome(struct member *member, struct message *message)
         leader->generation = generation;
     log_line(LOG_INFO, "%s is here (%d of %d)", leader_name(leader, member), leader_present(leader),
              leader->count);
+    if (leader->phase == LEADER_IS_OVER)
+        leader_tell_over(leader, member);
 }
 
 static void on_heard(void *context, struct link *link, struct message *message)
@@ -153,8 +159,10 @@ static void on_heard(void *context, struct link *link, struct message *message)
 
 static void on_ended(void *context, struct link *link, const struct error *why)
 {
+    struct member *member = context;
     (void)link;
-    lose(context, why->message);
+    member->heard_over = member->present && member->leader->phase == LEADER_IS_OVER;
+    lose(member, why->message);
 }
 
 static void on_dialed(void *context, int socket, const struct error *why)
@@ -165,6 +173,7 @@ static void on_dialed(void *context, int socket, const struct error *why)
         .opened = on_opened, .heard = on_heard, .ended = on_ended, .context = member};
     struct error err = {0};
     member->dial = NULL;
+    member->dial_seconds = socket < 0 ? 2 * member->dial_seconds : 0;
     if (socket < 0)
         lose(member, why->message);
     else if (link_create(leader->loop, socket, secret_key(leader->settings.secret), CHANNEL_ASKS,
@@ -178,10 +187,12 @@ void leader_call_members(struct leader *leader)
     for (int i = 1; i < leader->count; i++) {
         struct member *member = &leader->members[i];
         const struct cluster_member *address = &leader->settings.cluster->members[i];
-        if (member->dial || member->link || now < member->next_dial)
+        if (member->dial || member->link || member->heard_over || now < member->next_dial)
             continue;
-        member->dial =
-            dial_start(leader->loop, address->host, address->port, dial_seconds, on_dialed, member);
+        member->dial_seconds = fmin(fmax(member->dial_seconds, dial_least_seconds),
+                                    fmax(leader->settings.peer_timeout, dial_least_seconds));
+        member->dial = dial_start(leader->loop, address->host, address->port, member->dial_seconds,
+                                  on_dialed, member);
         member->next_dial = now + dial_pause;
     }
 }

@@ -1,4 +1,3 @@
-#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <unistd.h>
@@ -28,18 +27,6 @@ static void list_hosts(const struct leader *leader, struct strbuf *hosts, struct
     }
 }
 
-static int make_directory(struct leader *leader, struct error *err)
-{
-    const char *base = getenv("TMPDIR");
-    snprintf(leader->directory, sizeof leader->directory, "%s/lockstep-XXXXXX",
-             base && *base && strlen(base) < 40 ? base : "/tmp");
-    if (mkdtemp(leader->directory))
-        return 0;
-    error_set(err, ERROR_IO, "%s: %s", leader->directory, strerror(errno));
-    leader->directory[0] = '\0';
-    return -1;
-}
-
 static int own_line(const struct leader *leader)
 {
     for (int i = 1; i < leader->count; i++)
@@ -48,7 +35,38 @@ static int own_line(const struct leader *leader)
     return -1;
 }
 
-enum { SETTINGS_MOST = 8 };
+enum { SETTINGS_MOST = 8, WORDS_OF_MPIRUN = 48 };
+
+/* Parameters of Open MPI. */
+static const struct {
+    const char *name, *value;
+} parameters[] = {
+    {"plm", "rsh"},
+    {"plm_rsh_no_tree_spawn", "1"},           /* each daemon is started by mpirun itself */
+    {"orte_leave_session_attached", "1"},     /* and stays attached to its agent */
+    {"plm_rsh_pass_environ_mca_params", "0"}, /* agents set what is right for their machines */
+    {"pml", "ob1"},
+    {"btl", "tcp,self"},
+};
+
+/* `words` is NULL-terminated; what it points to is borrowed. */
+static void list_words(const struct leader *leader, const char *ranks, const char *hosts,
+                       const char *agent, const char *words[WORDS_OF_MPIRUN])
+{
+    const char *const first[] = {"mpirun",    "-q",   "-np",  ranks,           "--host", hosts,
+                                 "--bind-to", "none", "-mca", "plm_rsh_agent", agent};
+    const char *const last[] = {leader->settings.program, "agent", "--rank", NULL};
+    int count = 0;
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++)
+        words[count++] = first[i];
+    for (size_t i = 0; i < sizeof parameters / sizeof *parameters; i++) {
+        words[count++] = "-mca";
+        words[count++] = parameters[i].name;
+        words[count++] = parameters[i].value;
+    }
+    for (size_t i = 0; i < sizeof last / sizeof *last; i++)
+        words[count++] = last[i];
+}
 
 static int start(struct leader *leader, char *const *words, const char *const *own,
                  struct error *err)
@@ -80,7 +98,8 @@ static int start(struct leader *leader, char *const *words, const char *const *o
     return 0;
 }
 
-static int start_with(struct leader *leader, char *hosts, const char *members, struct error *err)
+static int start_with(struct leader *leader, const char *hosts, const char *members,
+                      struct error *err)
 {
     const struct leader_settings *settings = &leader->settings;
     char agent[PATH_MAX + 32], ranks[16], members_setting[1 << 15], ticket[96],
@@ -102,42 +121,9 @@ static int start_with(struct leader *leader, char *hosts, const char *members, s
                                                     secret,
                                                     directory,
                                                     NULL};
-    /* Daemons stay attached to their agents, and each is started by mpirun itself. What is set in the
-     * environment is for mpirun alone: each agent sets what is right for its own machine. */
-    char *const words[] = {"mpirun",
-                           "-q",
-                           "-np",
-                           ranks,
-                           "--host",
-                           hosts,
-                           "--bind-to",
-                           "none",
-                           "-mca",
-                           "plm",
-                           "rsh",
-                           "-mca",
-                           "plm_rsh_agent",
-                           agent,
-                           "-mca",
-                           "plm_rsh_no_tree_spawn",
-                           "1",
-                           "-mca",
-                           "orte_leave_session_attached",
-                           "1",
-                           "-mca",
-                           "plm_rsh_pass_environ_mca_params",
-                           "0",
-                           "-mca",
-                           "pml",
-                           "ob1",
-                           "-mca",
-                           "btl",
-                           "tcp,self",
-                           (char *)settings->program,
-                           "agent",
-                           "--rank",
-                           NULL};
-    return start(leader, words, environment, err);
+    const char *words[WORDS_OF_MPIRUN];
+    list_words(leader, ranks, hosts, agent, words);
+    return start(leader, (char *const *)words, environment, err);
 }
 
 int leader_start_mpirun(struct leader *leader, struct error *err)
@@ -148,7 +134,7 @@ int leader_start_mpirun(struct leader *leader, struct error *err)
     list_hosts(leader, &hosts, &members);
     int status = hosts.failed || members.failed
                      ? error_set(err, ERROR_MEMORY, "no memory for the list of members")
-                     : make_directory(leader, err);
+                     : child_make_directory(leader->directory, err);
     if (status == 0)
         status = start_with(leader, hosts.text, members.text, err);
     strbuf_release(&hosts);

@@ -178,6 +178,19 @@ static void on_ready(void *context, short events)
 
 /* --- making and ending ------------------------------------------------------------------------------- */
 
+/* Messages are short and do not wait for more. A line on which nothing is said notices within a minute
+ * that the other machine is gone. */
+static void tune(int socket)
+{
+    int yes = 1, idle = 30, interval = 10, count = 3;
+    fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK);
+    setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
+    setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+    setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+}
+
 int link_create(struct loop *loop, int socket, const struct channel_key *key,
                 enum channel_side side, const struct link_owner *owner, struct link **out,
                 struct error *err)
@@ -187,9 +200,7 @@ int link_create(struct loop *loop, int socket, const struct channel_key *key,
         close(socket);
         return error_set(err, ERROR_MEMORY, "no memory for a connection");
     }
-    int yes = 1;
-    fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK);
-    setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    tune(socket);
     *link = (struct link){.loop = loop, .owner = *owner, .heard = clock_seconds()};
     name_peer(link, socket);
     strbuf_init(&link->in);
@@ -198,9 +209,8 @@ int link_create(struct loop *loop, int socket, const struct channel_key *key,
         memory_free(link);
         return -1;
     }
-    /* Whoever asks speaks first: writable means that it may begin. */
-    short events = side == CHANNEL_ASKS ? POLLOUT : POLLIN;
-    link->watch = loop_watch(loop, channel_socket(link->channel), events, on_ready, link);
+    link->watch = loop_watch(loop, channel_socket(link->channel), channel_wants(link->channel),
+                             on_ready, link);
     if (!link->watch) {
         channel_destroy(link->channel);
         memory_free(link);
@@ -229,19 +239,9 @@ void link_destroy(struct link *link)
     loop_release_later(link->loop, release, link);
 }
 
-void link_set_owner(struct link *link, const struct link_owner *owner)
-{
-    link->owner = *owner;
-}
-
 size_t link_backlog(const struct link *link)
 {
     return link->out.length - link->out_at;
-}
-
-bool link_is_open(const struct link *link)
-{
-    return link->open && !link->ended;
 }
 
 double link_silence(const struct link *link)

@@ -27,7 +27,6 @@ int link_create(struct loop *loop, int socket, const struct channel_key *key,
                 struct error *err);
 /* What was sent before is on its way as far as the socket takes it at once. Accepts NULL. */
 void link_destroy(struct link *link);
-void link_set_owner(struct link *link, const struct link_owner *owner);
 
 /* A message to fill: message_number and so on, then link_send, which never waits. */
 struct strbuf *link_begin(struct link *link, enum message_kind kind);
@@ -36,7 +35,6 @@ void link_send_hello(struct link *link, const struct hello *hello);
 /* A whole message that stands in `bytes`. */
 void link_send_bytes(struct link *link, const void *bytes, size_t count);
 size_t link_backlog(const struct link *link);   /* bytes that have not left */
-bool link_is_open(const struct link *link);     /* the secret is proved */
 double link_silence(const struct link *link);   /* seconds since something was heard, or it began */
 const char *link_peer(const struct link *link); /* "10.0.0.7:5000" */
 int link_socket(const struct link *link);

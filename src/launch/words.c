@@ -4,6 +4,7 @@
 #include <pwd.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -136,20 +137,45 @@ int words_parse(struct arena *arena, const char *line, char ***out, struct error
 static const char with_value[] = "BbcDEeFIiJLlmOopQRSWw";
 static const char alone[] = "46AaCfGgKkMNnqsTtVvXxYy";
 
+static int take_port(struct words_ssh *ssh, const char *text, struct error *err)
+{
+    char *end;
+    long port = strtol(text, &end, 10);
+    if (*end || port < 1 || port > 65535)
+        return error_set(err, ERROR_USAGE, "-p %s is no port", text);
+    ssh->port = (int)port;
+    return 0;
+}
+
+static int check_user(const char *name, size_t length, struct error *err)
+{
+    const struct passwd *user = getpwuid(geteuid());
+    if (user && strlen(user->pw_name) == length && !strncmp(user->pw_name, name, length))
+        return 0;
+    return error_set(err, ERROR_USAGE,
+                     "as %.*s: an agent starts processes as its own user, not as another",
+                     (int)length, name);
+}
+
 static int take_option(struct words_ssh *ssh, char letter, const char *value, struct error *err)
 {
-    const struct passwd *user = letter == 'l' ? getpwuid(geteuid()) : NULL;
-    if (letter == 'p') {
-        char *end;
-        long port = strtol(value, &end, 10);
-        if (*end || port < 1 || port > 65535)
-            return error_set(err, ERROR_USAGE, "-p %s is no port", value);
-        ssh->port = (int)port;
-    }
-    if (letter == 'l' && (!user || strcmp(user->pw_name, value) != 0))
-        return error_set(err, ERROR_USAGE,
-                         "-l %s: an agent starts processes as its own user, not as another", value);
+    if (letter == 'p')
+        return take_port(ssh, value, err);
+    if (letter == 'l')
+        return check_user(value, strlen(value), err);
+    if (letter == 'o' && !strncasecmp(value, "Port=", 5))
+        return take_port(ssh, value + 5, err);
+    if (letter == 'o' && !strncasecmp(value, "User=", 5))
+        return check_user(value + 5, strlen(value + 5), err);
     return 0;
+}
+
+/* [user@]host */
+static int take_host(struct words_ssh *ssh, const char *word, struct error *err)
+{
+    const char *at = strrchr(word, '@');
+    ssh->host = at ? at + 1 : word;
+    return at ? check_user(word, (size_t)(at - word), err) : 0;
 }
 
 /* "-qx -p2222", "-o", "Option=value": letters, the last of which may have a value. Returns the words
@@ -189,7 +215,8 @@ int words_parse_ssh(struct arena *arena, int count, char *const *words, struct w
         return error_set(err, ERROR_USAGE,
                          at < count ? "what is to be run on %s?" : "on which host?%s",
                          at < count ? words[at] : "");
-    out->host = words[at++];
+    if (take_host(out, words[at++], err) < 0)
+        return -1;
     strbuf_init(&line);
     for (; at < count; at++)
         strbuf_addf(&line, "%s%s", line.length ? " " : "", words[at]);

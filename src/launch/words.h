@@ -14,8 +14,9 @@ enum { WORDS_MOST = 4096 };
  * something to a shell (variables, pipes, redirections, several commands) is refused. */
 int words_parse(struct arena *arena, const char *line, char ***out, struct error *err);
 
-/* ssh's words: options, HOST, and the command, which ssh joins with blanks into a line. Options that
- * only concern ssh are passed over; -p sets the port, -l is refused unless it names this user. */
+/* ssh's words: options, [USER@]HOST, and the command, which ssh joins with blanks into a line. Options
+ * that only concern ssh are passed over; -p sets the port; a user, by -l or before the host, is refused
+ * unless it is this one. */
 struct words_ssh {
     const char *host;
     int port; /* 0: not told */

@@ -176,7 +176,9 @@ int channel_create(int socket, const struct channel_key *key, enum channel_side 
         close(socket);
         return err && err->code ? -1 : error_set(err, ERROR_MEMORY, "no memory for a connection");
     }
-    *channel = (struct channel){.socket = socket, .side = side, .wants = POLLIN, .shaken = !key};
+    /* Whoever asks speaks first: writable means that it may begin. */
+    short wants = side == CHANNEL_ASKS ? POLLOUT : POLLIN;
+    *channel = (struct channel){.socket = socket, .side = side, .wants = wants, .shaken = !key};
     if (!key) {
         *out = channel;
         return 0;

@@ -8,6 +8,7 @@ small="train mnist_custom --examples 480 --global-batch-size 48 --shards 6 --thr
 slow="$small --global-batch-size 240"
 pids=
 trap 'kill -KILL $pids 2>/dev/null; rm -rf "$work"' EXIT
+trap 'exit 143' TERM # by way of the one above
 
 # free N: so many ports that nobody listens on.
 free() {
@@ -44,6 +45,26 @@ member() {
     echo $! >"$work/pid.$index"
     pids="$pids $!"
 }
+
+# members_on_hosts NAME: from now on there are two members, on the hosts of that NAME (see hosts).
+hosts=$here/hosts
+export DELAY_RELAY=$(dirname "$LOCKSTEP")/bench/delay
+members_on_hosts() {
+    on=$1
+    peers=10.98.0.1:5000,10.98.0.2:5000
+    echo "a secret that both of us know" >"$work/secret"
+    export LOCKSTEP_SECRET_FILE=$work/secret
+    status_of() { "$hosts" exec "$on" "$1" "$LOCKSTEP" status "10.98.0.$(($1 + 1)):5000" --json -; }
+}
+# start_on_host I WORDS...: member I, on host I.
+start_on_host() {
+    index=$1
+    shift
+    TF_CONFIG=$(config "$index") "$hosts" exec "$on" "$index" "$LOCKSTEP" "$@" \
+        >>"$work/out.$index" 2>>"$work/err.$index" </dev/null &
+    echo $! >"$work/pid.$index"
+    pids="$pids $!"
+}
 pid() { cat "$work/pid.$1"; }
 forget() { rm -f "$work"/out.? "$work"/err.? "$work"/pid.?; }
 
@@ -63,11 +84,10 @@ ends() {
 
 # await SECONDS COMMAND...: until it succeeds.
 await() {
-    tries=$(($1 * 10))
+    latest=$(($(date +%s) + $1))
     shift
     until "$@"; do
-        tries=$((tries - 1))
-        [ $tries -gt 0 ] || { fail "never: $*: $(tail -n 4 "$work"/err.*)"; return 1; }
+        [ "$(date +%s)" -le $latest ] || { fail "never: $*: $(tail -n 4 "$work"/err.*)"; return 1; }
         sleep 0.1
     done
 }
@@ -78,8 +98,9 @@ tells() { told "$1" "$2" || fail "member $1 does not say '$2': $(tail -n 8 "$wor
 has_step() { [ "$(newest "$1" 2>/dev/null || echo 0)" -ge "$2" ] 2>/dev/null; }
 
 # status_field I NAME: of the group, as member I knows it; one line for each member that has it.
+status_of() { "$LOCKSTEP" status "127.0.0.1:$(port "$1")" --json -; }
 status_field() {
-    "$LOCKSTEP" status "127.0.0.1:$(port "$1")" --json - 2>/dev/null |
+    status_of "$1" 2>/dev/null |
         sed -n "s/^ *\"$2\": \"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}$/\1/p"
 }
 # rank I: the process of rank I.

@@ -3,35 +3,19 @@
 # an agent stands in for sshd under anyone's mpirun.
 . "$(dirname "$0")/agents.sh"
 [ "$(id -u)" = 0 ] || skip "needs root, for network namespaces"
-hosts=$here/hosts
 name=a$$
-"$hosts" make $name 3 >"$work/made" 2>&1 || skip "no network namespaces: $(tail -n 1 "$work/made")"
 trap 'kill -KILL $pids 2>/dev/null; "$hosts" remove $name; rm -rf "$work"' EXIT
-echo "a secret that both of us know" >"$work/secret"
-export LOCKSTEP_SECRET_FILE=$work/secret
-peers=10.98.0.1:5000,10.98.0.2:5000
+"$hosts" make $name 3 >"$work/made" 2>&1 || skip "no network namespaces: $(tail -n 1 "$work/made")"
+members_on_hosts $name
 job="$slow --steps 80 --checkpoint-every 10 --peer-timeout 3"
 run 0 $job --checkpoint-dir "$work/calm" -q
 
-# member I WORDS...: on host I.
-member() {
-    index=$1
-    shift
-    TF_CONFIG=$(config "$index") "$hosts" exec $name "$index" "$LOCKSTEP" "$@" \
-        >>"$work/out.$index" 2>>"$work/err.$index" </dev/null &
-    echo $! >"$work/pid.$index"
-    pids="$pids $!"
-}
-status_field() {
-    "$hosts" exec $name "$1" "$LOCKSTEP" status "10.98.0.$(($1 + 1)):5000" --json - 2>/dev/null |
-        sed -n "s/^ *\"$2\": \"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}$/\1/p"
-}
 begin() {
     way=$1
     forget
     words="$job --checkpoint-dir $work/$way"
-    member 0 $words
-    member 1 $words
+    start_on_host 0 $words
+    start_on_host 1 $words
     await 40 at_step 20
 }
 done_alike() {
@@ -58,7 +42,7 @@ alike "$work/calm" "$work/calm-hosts"
 # ---- a second process with the leader's index, on another host, is refused ----
 forget
 for index in 0 1; do
-    member $index $small --steps 100000 --peer-timeout 2 --checkpoint-dir "$work/twice"
+    start_on_host $index $small --steps 100000 --peer-timeout 2 --checkpoint-dir "$work/twice"
 done
 await 40 at_step 3
 TF_CONFIG=$(config 0) "$hosts" exec $name 2 "$LOCKSTEP" $small --steps 3 --peer-timeout 2 \
@@ -68,6 +52,13 @@ pids="$pids $!"
 ends 2 1 30
 tells 2 "worker 1 (10.98.0.2:5000) refuses: another process leads this group (generation 1) and lives"
 tells 2 "is worker 0 (10.98.0.1:5000) running twice?"
+# ---- one with another's is not even called ----
+TF_CONFIG=$(config 1) "$hosts" exec $name 2 "$LOCKSTEP" $small --steps 3 --start-timeout 2 \
+    >>"$work/out.2" 2>>"$work/err.2" </dev/null &
+echo $! >"$work/pid.2"
+pids="$pids $!"
+ends 2 1 30
+tells 2 "gave up: worker 0 (10.98.0.1:5000), who leads, did not come"
 [ "$(status_field 1 generation)" = 1 ] || fail "the group was disturbed: $(status_field 1 generation)"
 kill -TERM "$(pid 0)"
 ends 0 143 20

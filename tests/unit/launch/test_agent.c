@@ -180,6 +180,42 @@ TEST(agent, of_a_group_starts_nothing_without_the_leaders_ticket)
     cluster_release(&cluster);
 }
 
+static int listen_on(int where)
+{
+    struct sockaddr_in own = {.sin_family = AF_INET, .sin_port = htons((uint16_t)where)};
+    own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t bytes = sizeof own;
+    int line = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ASSERT_INT(bind(line, (struct sockaddr *)&own, sizeof own), ==, 0);
+    ASSERT_INT(listen(line, 1), ==, 0);
+    getsockname(line, (struct sockaddr *)&own, &bytes);
+    port = ntohs(own.sin_port);
+    return line;
+}
+
+static void *close_soon(void *context)
+{
+    usleep(300000);
+    close(*(int *)context);
+    return NULL;
+}
+
+TEST(agent, waits_a_moment_for_the_port_of_a_process_that_is_ending)
+{
+    struct agent_settings settings = {.host = "127.0.0.1", .program = "/bin/echo", .words = ""};
+    int held = listen_on(0);
+    loop = loop_create();
+    settings.port = port;
+    ASSERT_FAILS(agent_create(loop, &settings, &agent, &err), err, ERROR_IO,
+                 "is this member running already?");
+    ASSERT_INT(pthread_create(&thread, NULL, close_soon, &held), ==, 0);
+    ASSERT_OK(agent_create(loop, &settings, &agent, &err), err);
+    pthread_join(thread, NULL);
+    ASSERT_INT(agent_port(agent), ==, port);
+    agent_destroy(agent);
+    loop_destroy(loop);
+}
+
 TEST(agent, answers_who_asks_for_the_group)
 {
     start(NULL);

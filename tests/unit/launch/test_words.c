@@ -88,6 +88,8 @@ TEST(words, of_ssh_have_options_a_host_and_a_command)
     ASSERT_TEXT(ssh.host, "worker-0.job");
     ASSERT_INT(ssh.port, ==, 2223);
     ASSERT_TEXT(ssh.line, "orted -mca ess \"env\"");
+    ASSERT_INT(SSH("-o", "port=2224", "host", "orted"), ==, 0);
+    ASSERT_INT(ssh.port, ==, 2224);
     ASSERT_INT(SSH("--", "host", "orted"), ==, 0);
     ASSERT_INT(ssh.port, ==, 0);
     arena_destroy(arena);
@@ -102,6 +104,9 @@ TEST(words, of_ssh_that_make_no_sense_are_refused)
     ASSERT_FAILS(SSH("-p"), err, ERROR_USAGE, "needs a value");
     ASSERT_FAILS(SSH("-Z", "host", "orted"), err, ERROR_USAGE, "no option -Z");
     ASSERT_FAILS(SSH("-l", "somebody else", "host", "orted"), err, ERROR_USAGE, "its own user");
+    ASSERT_FAILS(SSH("somebody else@host", "orted"), err, ERROR_USAGE, "as somebody else: an agent");
+    ASSERT_FAILS(SSH("-oUser=somebody else", "host", "orted"), err, ERROR_USAGE, "its own user");
+    ASSERT_FAILS(SSH("-o", "Port=ssh", "host", "orted"), err, ERROR_USAGE, "is no port");
     arena_destroy(arena);
     arena = NULL;
 }
