@@ -78,7 +78,7 @@ $(eval $(call list,commands,COMMAND,$(patsubst src/cli/cmd_%,%,$(wildcard src/cl
 SCRIPTS  := $(filter-out $(if $(SAN),tests/cli/test_mnist_% tests/ranks/test_ranks_bits%),\
               $(wildcard tests/cli/test_*.sh tests/ranks/test_*.sh tests/serve/test_*.sh))
 CRASH_PARTS := $(BUILD)/tests/crash/tiny.so $(BUILD)/tests/crash/faults.so
-check: $(BUILD)/$(NAME) $(TESTS) $(CRASH_PARTS) $(BUILD)/tests/ranks/deep.so \
+check: $(BUILD)/$(NAME) $(TESTS) $(CRASH_PARTS) $(BUILD)/tests/ranks/deep.so $(BUILD)/tests/cli/unready.so \
        $(BUILD)/tests/serve/grpc_server
 	@tools/check-layers src
 	@LOCKSTEP=$(BUILD)/$(NAME) tools/run-tests $(TESTS) $(SCRIPTS)

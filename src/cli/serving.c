@@ -25,6 +25,7 @@ static const double LOOK_EVERY_SECONDS = 0.2;
 struct serving {
     const struct serve_settings *settings;
     const struct options *parsed;
+    FILE *out;
     struct arena *arena; /* of what was read */
     struct serve_core *core;
     struct rest_door *rest;
@@ -292,10 +293,11 @@ static int open_rest(struct serving *serving, struct error *err)
     door.answer_seconds = (double)settings->rest_timeout_ms / 1e3;
     if (rest_door_start(serving->core, &door, &serving->rest, err) < 0)
         return error_wrap(err, "--rest-port");
-    printf("Exporting HTTP/REST API at:%s:%d ...\n", settings->host, rest_door_port(serving->rest));
+    fprintf(serving->out, "Exporting HTTP/REST API at:%s:%d ...\n", settings->host,
+            rest_door_port(serving->rest));
     if (settings->status_page) {
         char url[256];
-        printf("Status page: %s\n", rest_door_url(serving->rest, url, sizeof url));
+        fprintf(serving->out, "Status page: %s\n", rest_door_url(serving->rest, url, sizeof url));
     }
     return 0;
 }
@@ -315,8 +317,8 @@ static int open_grpc(struct serving *serving, struct error *err)
     door.tensor_content = settings->tensor_content;
     if (grpc_door_start(serving->core, &door, &serving->grpc, err) < 0)
         return error_wrap(err, "--port");
-    printf("Running gRPC ModelServer at %s:%d ...\n", settings->host,
-           grpc_door_port(serving->grpc));
+    fprintf(serving->out, "Running gRPC ModelServer at %s:%d ...\n", settings->host,
+            grpc_door_port(serving->grpc));
     return 0;
 }
 
@@ -332,8 +334,8 @@ static void serve_until(struct serving *serving, const atomic_int *stop)
         nanosleep(&nap, NULL);
         if (!ready && core_ready(serving->core)) {
             ready = true;
-            printf("Ready after %.2f s\n", clock_since_process_start());
-            fflush(stdout);
+            fprintf(serving->out, "Ready after %.2f s\n", clock_since_process_start());
+            fflush(serving->out);
         }
         if (poll > 0 && clock_seconds() >= next) {
             read_models_again(serving);
@@ -358,36 +360,94 @@ static int drain(struct serving *serving)
     return left > 0 ? STATUS_FAILED : STATUS_DONE;
 }
 
-static void close_all(struct serving *serving)
+void serving_close(struct serving *serving)
 {
+    if (!serving)
+        return;
     rest_door_stop(serving->rest);
     if (serving->grpc)
         grpc_door_stop(serving->grpc);
     core_destroy(serving->core);
     access_log_close(serving->log);
     arena_destroy(serving->arena);
+    memory_free(serving);
+}
+
+static int open_all(struct serving *serving, struct error *err)
+{
+    if (prepare_doors(serving, err) < 0 || open_core(serving, err) < 0 ||
+        open_grpc(serving, err) < 0 || open_rest(serving, err) < 0)
+        return -1;
+    if (!serving->rest && !serving->grpc)
+        return error_set(err, ERROR_USAGE, "no door is open: give --port or --rest-port");
+    return 0;
+}
+
+int serving_open(const struct serve_settings *settings, const struct options *parsed, FILE *out,
+                 struct serving **opened, struct error *err)
+{
+    struct serving *serving = memory_allocate(sizeof *serving);
+    if (!serving)
+        return error_set(err, ERROR_MEMORY, "no memory for the server");
+    *serving = (struct serving){
+        .settings = settings, .parsed = parsed, .out = out, .arena = arena_create()};
+    int status = serving->arena ? open_all(serving, err)
+                                : error_set(err, ERROR_MEMORY, "no memory for the server");
+    fflush(out);
+    if (status < 0)
+        serving_close(serving);
+    else
+        *opened = serving;
+    return status;
+}
+
+int serving_grpc_port(const struct serving *serving)
+{
+    return serving->grpc ? grpc_door_port(serving->grpc) : 0;
+}
+
+/* Why the first model that cannot be asked cannot. */
+static int tell_reason(struct serving *serving, struct arena *arena, struct error *err)
+{
+    struct model_status *models;
+    int count = repository_status(core_repository(serving->core), arena, &models);
+    for (int i = 0; i < count; i++) {
+        const struct version_status *newest = models[i].count ? models[i].versions : NULL;
+        if (newest && newest->state == VERSION_END)
+            return error_set(err, ERROR_FORMAT, "%s: version %lld: %s", models[i].name,
+                             (long long)newest->version, newest->message);
+        if (!newest || newest->state != VERSION_AVAILABLE)
+            return error_set(err, ERROR_FORMAT, "%s: %s has no version that is ready",
+                             models[i].name, models[i].base_path);
+    }
+    return error_set(err, ERROR_FORMAT, "the server does not get ready");
+}
+
+int serving_await(struct serving *serving, double seconds, struct error *err)
+{
+    if (repository_wait(core_repository(serving->core), seconds))
+        return 0;
+    struct arena *arena = arena_create();
+    if (!arena)
+        return error_set(err, ERROR_MEMORY, "no memory for the server's state");
+    int status = tell_reason(serving, arena, err);
+    arena_destroy(arena);
+    return status;
+}
+
+int serving_go_on(struct serving *serving, const atomic_int *stop)
+{
+    serve_until(serving, stop);
+    return drain(serving);
 }
 
 int serving_run(const struct serve_settings *settings, const struct options *parsed,
                 const atomic_int *stop, struct error *err)
 {
-    struct serving serving = {.settings = settings, .parsed = parsed, .arena = arena_create()};
-    int status = serving.arena ? 0 : error_set(err, ERROR_MEMORY, "no memory for the server");
-    if (status == 0)
-        status = prepare_doors(&serving, err);
-    if (status == 0)
-        status = open_core(&serving, err);
-    if (status == 0)
-        status = open_grpc(&serving, err);
-    if (status == 0)
-        status = open_rest(&serving, err);
-    if (status == 0 && !serving.rest && !serving.grpc)
-        status = error_set(err, ERROR_USAGE, "no door is open: give --port or --rest-port");
-    fflush(stdout);
-    if (status == 0) {
-        serve_until(&serving, stop);
-        status = drain(&serving);
-    }
-    close_all(&serving);
+    struct serving *serving;
+    if (serving_open(settings, parsed, stdout, &serving, err) < 0)
+        return -1;
+    int status = serving_go_on(serving, stop);
+    serving_close(serving);
     return status;
 }
