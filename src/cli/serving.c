@@ -15,6 +15,7 @@
 #include "base/stop.h"
 #include "cli/access_log.h"
 #include "cli/command.h"
+#include "convert/imported.h"
 #include "serve/core.h"
 #include "serve/door.h"
 #include "serve/grpc_door.h"
@@ -51,6 +52,16 @@ static const char *read_text(struct serving *serving, const char *path, size_t *
 
 /* --- which models ---------------------------------------------------------------------------- */
 
+/* "models/digits" is "digits", and so is "models/digits.onnx". */
+static char *name_of(struct arena *arena, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *name = arena_copy_text(arena, slash ? slash + 1 : path);
+    if (name && imported_is_file(path))
+        name[strlen(name) - strlen(".onnx")] = '\0';
+    return name;
+}
+
 /* "NAME=DIR", or "DIR". */
 static int parse_model(struct arena *arena, const char *text, struct model_config *out,
                        struct error *err)
@@ -62,13 +73,11 @@ static int parse_model(struct arena *arena, const char *text, struct model_confi
         return error_set(err, ERROR_MEMORY, "no memory for the models");
     for (size_t length = strlen(copy); length > 1 && copy[length - 1] == '/'; length--)
         copy[length - 1] = '\0';
-    const char *slash = strrchr(copy, '/');
-    name = equals ? arena_format(arena, "%.*s", (int)(equals - text), text)
-                  : arena_copy_text(arena, slash ? slash + 1 : copy);
+    name = equals ? arena_format(arena, "%.*s", (int)(equals - text), text) : name_of(arena, copy);
     if (!name)
         return error_set(err, ERROR_MEMORY, "no memory for the models");
     if (!*name || !*path)
-        return error_set(err, ERROR_USAGE, "--model=%s: write NAME=DIR", text);
+        return error_set(err, ERROR_USAGE, "%s: which model? Write NAME=DIR", text);
     *out = (struct model_config){.name = name, .base_path = copy, .latest = 1};
     return 0;
 }
@@ -77,13 +86,15 @@ static int models_from_flags(struct serving *serving, struct model_list *out, st
 {
     const struct serve_settings *settings = serving->settings;
     struct model_config *models =
-        ARENA_ARRAY(serving->arena, struct model_config, settings->models.count + 1);
+        ARENA_ARRAY(serving->arena, struct model_config, settings->models.count + 2);
     if (!models)
         return error_set(err, ERROR_MEMORY, "no memory for the models");
     int count = 0;
     for (; count < settings->models.count; count++)
         if (parse_model(serving->arena, settings->models.items[count], &models[count], err) < 0)
             return -1;
+    if (settings->path && parse_model(serving->arena, settings->path, &models[count++], err) < 0)
+        return -1;
     const char *name = settings->model_name ? settings->model_name : "model";
     const char *path = settings->base_path;
     if (!path && settings->models_dir)
@@ -99,12 +110,14 @@ static int read_models(struct serving *serving, struct model_list *out, struct e
     const struct serve_settings *settings = serving->settings;
     const char *file = settings->config_file;
     if (!file) {
-        if (!settings->models.count && !settings->base_path && !settings->models_dir)
+        if (!settings->models.count && !settings->path && !settings->base_path &&
+            !settings->models_dir)
             return error_set(err, ERROR_USAGE,
-                             "which models? Give --model NAME=DIR or --model-config-file FILE");
+                             "which models? Give a directory or an ONNX file, --model NAME=DIR or "
+                             "--model-config-file FILE");
         return models_from_flags(serving, out, err);
     }
-    if (settings->models.count || settings->base_path)
+    if (settings->models.count || settings->path || settings->base_path)
         return error_set(err, ERROR_USAGE,
                          "--model-config-file says which models; leave --model and "
                          "--model-base-path out");

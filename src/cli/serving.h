@@ -12,6 +12,7 @@ struct error;
 
 struct serve_settings {
     struct option_list models;
+    const char *path; /* of one more */
     const char *model_name, *base_path, *models_dir, *config_file;
     double config_poll_seconds, poll_seconds;
     int load_retries;
