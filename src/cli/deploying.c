@@ -1,5 +1,6 @@
 #include "cli/deploying.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -34,6 +35,7 @@ struct deployed {
     struct serve_settings serve;
     struct options parsed;
     struct serving *serving;
+    FILE *nowhere; /* where a server that is only asked by us tells of its doors */
     int64_t version;
     int64_t checked; /* examples; 0: it was not asked */
     int64_t judged, correct;
@@ -120,13 +122,14 @@ static int open_server(struct deployed *deployed, struct error *err)
         return error_set(err, ERROR_MEMORY, "no memory for the server");
     if (choose_settings(deployed, err) < 0)
         return -1;
-    FILE *out = deployed->settings->serve ? deployed->work.out : fopen("/dev/null", "w");
-    if (!out)
-        return error_set(err, ERROR_IO, "/dev/null cannot be written to");
-    int status = serving_open(&deployed->serve, &deployed->parsed, out, &deployed->serving, err);
+    FILE *out = deployed->work.out;
     if (!deployed->settings->serve)
-        fclose(out);
-    return status < 0 ? error_wrap(err, "serve") : 0;
+        out = deployed->nowhere = fopen("/dev/null", "w");
+    if (!out)
+        return error_set(err, ERROR_IO, "/dev/null: %s", strerror(errno));
+    if (serving_open(&deployed->serve, &deployed->parsed, out, &deployed->serving, err) < 0)
+        return error_wrap(err, "serve");
+    return 0;
 }
 
 /* --- asking it ------------------------------------------------------------------------------- */
@@ -388,6 +391,8 @@ void deploying_end(struct deployed *deployed)
     if (!deployed)
         return;
     serving_close(deployed->serving);
+    if (deployed->nowhere)
+        fclose(deployed->nowhere);
     arena_destroy(deployed->arena);
     memory_free(deployed);
 }

@@ -185,6 +185,8 @@ static int read_own(const char *directory, struct imported *model, const struct 
         (known == memory->onnx && params_initialize(model->params, 0, err) < 0) ||
         (directory && load_weights(directory, model, err) < 0))
         return -1;
+    if (known == memory->onnx)
+        onnx_model_rest(known);
     model->inputs = signatures.inputs;
     model->input_count = signatures.input_count;
     model->outputs = signatures.outputs;
@@ -231,7 +233,7 @@ static int read_file(const char *path, struct imported *model, struct error *err
         return -1;
     model->model = memory->onnx->name;
     memory->face = (struct face){.model = memory->onnx->name, .missing_category = ""};
-    return read_own(NULL, model, memory->onnx, err);
+    return read_own(NULL, model, memory->onnx, err) < 0 ? error_wrap(err, "%s", path) : 0;
 }
 
 /* ---- the whole ---- */
@@ -297,7 +299,7 @@ int imported_read(const char *directory, struct imported **out, struct error *er
                                : error_set(err, ERROR_MEMORY, "no memory for the model");
     if (status < 0) {
         imported_destroy(model);
-        return error_wrap(err, "%s", directory);
+        return imported_is_file(directory) ? -1 : error_wrap(err, "%s", directory);
     }
     *out = model;
     return 0;

@@ -454,7 +454,13 @@ def keras_models():
     x = layers.Add()([x, layers.DepthwiseConv2D(3, padding="same")(x)])
     x = layers.AveragePooling2D(2)(layers.Conv2D(8, 3)(layers.ZeroPadding2D()(x)))
     functional = keras.Model(given, layers.Dense(5)(layers.GlobalAveragePooling2D()(x)))
-    return [((28, 28, 1), sequential), ((32, 32, 3), functional)]
+    given = keras.Input((16, 16, 3))
+    x = layers.ReLU(max_value=6)(layers.Conv2D(8, 3, strides=2, padding="same")(given))
+    x = layers.DepthwiseConv2D(3, padding="same", activation="tanh")(x)
+    x = layers.LeakyReLU(negative_slope=0.1)(layers.ELU()(layers.Conv2D(6, 1)(x)))
+    x = layers.Dense(12, activation="softplus")(layers.GlobalAveragePooling2D()(x))
+    functions = keras.Model(given, layers.Dense(4)(x))
+    return [((28, 28, 1), sequential), ((32, 32, 3), functional), ((16, 16, 3), functions)]
 
 
 def made_by_keras(folder):

@@ -187,7 +187,7 @@ TEST(imported, a_network_of_the_users_is_read_by_the_operations_it_was_made_of)
     struct trained made = make_functions();
     struct imported *model = read_new(export_new(&made, "functions"));
     assert_same_answers(&made, model);
-    ASSERT_INT(graph_node_count(model->graph), ==, graph_node_count(made.graph));
+    ASSERT_INT(model->output_count, ==, 1); /* what the file has besides is for others */
     ASSERT_TEXT(model->model, "functions");
     ASSERT_TRUE(imported_signature(model, "predict") && imported_signature(model, "image_bytes"));
     imported_destroy(model);
