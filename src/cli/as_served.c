@@ -8,22 +8,17 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "cli/asked.h"
 #include "cli/output.h"
 #include "convert/imported.h"
 #include "data/loader.h"
-#include "exec/plan.h"
 #include "train/feed.h"
 
 enum { MOST_REQUEST_BYTES = 1 << 30, MOST_ROWS = 1 << 24 };
 
-struct asked {
-    const struct imported *model;
-    const struct signature *signature;
-    struct plan *plan;
-    int batch;
-    struct arena *arena;   /* of the whole run */
-    struct arena *answers; /* of one batch */
-    struct tensor *inputs, *outputs, *reply;
+/* The answers to many batches. */
+struct told {
+    struct asked asked;
     struct json *columns; /* KEY: rows */
 };
 
@@ -46,43 +41,26 @@ int as_served_check(const struct as_served_settings *settings, const struct opti
     return 0;
 }
 
-/* ---- plan and memory ---- */
+/* ---- opening ---- */
 
-static int open_asked(struct asked *asked, const struct as_served_settings *settings,
-                      const struct imported *model, int batch, int threads, struct error *err)
+static int open_told(struct told *told, const struct as_served_settings *settings,
+                     const struct imported *model, int batch, int threads, struct error *err)
 {
-    struct plan_options options = {.mode = PLAN_SERVE, .batch = batch, .threads = threads};
-    *asked = (struct asked){.model = model, .batch = batch};
-    asked->signature = imported_signature(model, settings->signature);
-    if (!asked->signature)
-        return error_set(err, ERROR_USAGE, "the export has no signature \"%s\"",
-                         settings->signature ? settings->signature : "serving_default");
-    asked->arena = arena_create();
-    asked->answers = arena_create();
-    asked->columns = json_object_create();
-    if (!asked->arena || !asked->answers || !asked->columns)
+    *told = (struct told){.columns = json_object_create()};
+    if (!told->columns)
         return error_set(err, ERROR_MEMORY, "no memory for the answers");
-    asked->inputs = ARENA_ARRAY(asked->arena, struct tensor, model->input_count + 1);
-    asked->outputs = ARENA_ARRAY(asked->arena, struct tensor, model->output_count + 1);
-    asked->reply = ARENA_ARRAY(asked->arena, struct tensor, asked->signature->output_count + 1);
-    if (!asked->inputs || !asked->outputs || !asked->reply)
-        return error_set(err, ERROR_MEMORY, "no memory for the answers");
-    for (int i = 0; i < model->input_count; i++)
-        if (tensor_create(asked->arena, model->inputs[i].dtype,
-                          shape_with_batch(model->inputs[i].shape, batch), &asked->inputs[i],
-                          err) < 0)
-            return -1;
-    for (int i = 0; i < asked->signature->output_count; i++)
-        json_set(asked->columns, asked->signature->outputs[i].key, json_array_create());
-    return plan_create(model->graph, model->params, &options, &asked->plan, err);
+    if (asked_open(&told->asked, model, settings->signature, batch, threads, err) < 0)
+        return -1;
+    const struct signature *signature = told->asked.signature;
+    for (int i = 0; i < signature->output_count; i++)
+        json_set(told->columns, signature->outputs[i].key, json_array_create());
+    return 0;
 }
 
-static void close_asked(struct asked *asked)
+static void close_told(struct told *told)
 {
-    plan_destroy(asked->plan);
-    json_release(asked->columns);
-    arena_destroy(asked->answers);
-    arena_destroy(asked->arena);
+    asked_close(&told->asked);
+    json_release(told->columns);
 }
 
 /* ---- answers as JSON ---- */
@@ -123,28 +101,24 @@ static int64_t append_below(struct json *array, const struct tensor *tensor, int
     return at;
 }
 
-static int answer(struct asked *asked, int64_t rows, struct error *err)
+/* Appends the reply to the last batch. */
+static void tell(struct told *told)
 {
-    plan_forward(asked->plan, asked->inputs, asked->outputs);
-    arena_reset(asked->answers);
-    if (imported_finish(asked->model, asked->signature, asked->outputs, 0, rows, asked->answers,
-                        asked->reply, err) < 0)
-        return -1;
-    for (int i = 0; i < asked->signature->output_count; i++) {
-        const struct json *column = json_get(asked->columns, asked->signature->outputs[i].key);
-        append_below((struct json *)(uintptr_t)column, &asked->reply[i], 0, 0);
+    const struct signature *signature = told->asked.signature;
+    for (int i = 0; i < signature->output_count; i++) {
+        const struct json *column = json_get(told->columns, signature->outputs[i].key);
+        append_below((struct json *)(uintptr_t)column, &told->asked.reply[i], 0, 0);
     }
-    return 0;
 }
 
-static int write_answers(struct asked *asked, const char *target, struct error *err)
+static int write_answers(struct told *told, const char *target, struct error *err)
 {
     struct json *json = json_object_create();
     if (!json)
         return error_set(err, ERROR_MEMORY, "no memory for the answers");
-    json_set_text(json, "signature_name", asked->signature->name);
-    json_set(json, "outputs", asked->columns);
-    asked->columns = NULL;
+    json_set_text(json, "signature_name", told->asked.signature->name);
+    json_set(json, "outputs", told->columns);
+    told->columns = NULL;
     int status = output_json(json, target, err);
     json_release(json);
     return status;
@@ -167,8 +141,9 @@ static int bind(const struct asked *asked, const struct trainer_data *data, int 
     return 0;
 }
 
-static int ask_all(struct asked *asked, const struct trainer_data *data, struct error *err)
+static int ask_all(struct told *told, const struct trainer_data *data, struct error *err)
 {
+    struct asked *asked = &told->asked;
     const struct batch *batch;
     int *fields = ARENA_ARRAY(asked->arena, int, asked->model->input_count + 1);
     if (!fields)
@@ -183,21 +158,22 @@ static int ask_all(struct asked *asked, const struct trainer_data *data, struct 
         for (int i = 0; i < asked->model->input_count; i++)
             memcpy(asked->inputs[i].data, batch->fields[fields[i]].data,
                    tensor_bytes(&asked->inputs[i]));
-        if (answer(asked, batch->rows, err) < 0)
+        if (asked_compute(asked, batch->rows, err) < 0)
             return -1;
+        tell(told);
     }
 }
 
 int as_served_data(const struct as_served_settings *settings, const struct imported *model,
                    const struct trainer_data *data, int batch, int threads, struct error *err)
 {
-    struct asked asked;
-    int status = open_asked(&asked, settings, model, batch, threads, err);
+    struct told told;
+    int status = open_told(&told, settings, model, batch, threads, err);
     if (status == 0)
-        status = ask_all(&asked, data, err);
+        status = ask_all(&told, data, err);
     if (status == 0)
-        status = write_answers(&asked, settings->outputs, err);
-    close_asked(&asked);
+        status = write_answers(&told, settings->outputs, err);
+    close_told(&told);
     return status;
 }
 
@@ -300,9 +276,10 @@ static struct tensor rows_of(const struct tensor *tensor, int64_t first, int64_t
     return part;
 }
 
-static int ask_rows(struct asked *asked, const struct tensor *request, int64_t rows,
+static int ask_rows(struct told *told, const struct tensor *request, int64_t rows,
                     struct error *err)
 {
+    struct asked *asked = &told->asked;
     int count = asked->signature->input_count;
     struct tensor *parts = ARENA_ARRAY(asked->arena, struct tensor, count + 1);
     if (!parts)
@@ -311,18 +288,16 @@ static int ask_rows(struct asked *asked, const struct tensor *request, int64_t r
         int64_t some = rows - first < asked->batch ? rows - first : asked->batch;
         for (int i = 0; i < count; i++)
             parts[i] = rows_of(&request[i], first, some);
-        for (int i = 0; i < asked->model->input_count; i++)
-            memset(asked->inputs[i].data, 0, tensor_bytes(&asked->inputs[i]));
-        if (imported_prepare(asked->model, asked->signature, parts, some, asked->inputs, 0, err) <
-                0 ||
-            answer(asked, some, err) < 0)
+        if (asked_answer(asked, parts, some, err) < 0)
             return -1;
+        tell(told);
     }
     return 0;
 }
 
-static int ask_file(struct asked *asked, const char *path, struct error *err)
+static int ask_file(struct told *told, const char *path, struct error *err)
 {
+    struct asked *asked = &told->asked;
     char *text;
     size_t bytes;
     struct json *json;
@@ -339,19 +314,19 @@ static int ask_file(struct asked *asked, const char *path, struct error *err)
                      : error_set(err, ERROR_MEMORY, "no memory for the inputs");
     json_release(json);
     if (status == 0)
-        status = ask_rows(asked, request, rows, err);
+        status = ask_rows(told, request, rows, err);
     return status < 0 ? error_wrap(err, "%s", path) : 0;
 }
 
 int as_served_answer(const struct as_served_settings *settings, const struct imported *model,
                      int batch, int threads, struct error *err)
 {
-    struct asked asked = {0};
-    int status = open_asked(&asked, settings, model, batch, threads, err);
+    struct told told;
+    int status = open_told(&told, settings, model, batch, threads, err);
     if (status == 0)
-        status = ask_file(&asked, settings->inputs, err);
+        status = ask_file(&told, settings->inputs, err);
     if (status == 0)
-        status = write_answers(&asked, settings->outputs, err);
-    close_asked(&asked);
+        status = write_answers(&told, settings->outputs, err);
+    close_told(&told);
     return status;
 }

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "cli/command.h"
+#include "cli/deploying.h"
 #include "cli/gate.h"
 #include "cli/output.h"
 #include "cli/refused.h"
@@ -17,6 +18,7 @@
 
 struct pipeline_settings {
     struct training_settings training;
+    struct deploying_settings deploying;
     int retry_limit;
 };
 static_assert(offsetof(struct pipeline_settings, training) == 0,
@@ -30,6 +32,8 @@ static const struct option options[] = {
                .help = "further attempts while --target-accuracy is not met; each goes on from "
                        "where the one before ended, for --steps or --epochs more"),
     TRAINING_OPTIONS,
+    OPTION_SECTION("Serving"),
+    DEPLOYING_OPTIONS(pipeline_settings),
     OPTION_SECTION("Running"),
     SESSION_RUN_OPTIONS(training_settings),
     REFUSED_IN_TRAIN,
@@ -47,6 +51,7 @@ struct job {
     bool quiet;              /* print nothing about single attempts */
     int64_t steps, examples; /* of this process, over all attempts */
     double seconds;
+    struct deployed *deployed; /* NULL: nothing was */
 };
 
 static struct attempt *current(struct job *job)
@@ -294,10 +299,28 @@ static int write_json(struct job *job, struct error *err)
     json_set_integer(json, "earlier_attempts", job->earlier);
     json_set_text(json, "verdict", attempt_verdict_word(current(job)->verdict));
     json_set(json, "attempts", attempts);
+    deploying_describe(job->deployed, json);
     status = output_json(json, job->settings->training.common.json, err);
 out:
     json_release(json);
     return status;
+}
+
+/* What was exported is asked as others will ask it. */
+static int deploy(struct job *job, struct error *err)
+{
+    struct training *training = &job->training;
+    const struct deploying_settings *settings = &job->settings->deploying;
+    if (!*training->exported || (!settings->check && !settings->serve))
+        return 0;
+    struct deploying_work work = {.directory = job->settings->training.exporting.directory,
+                                  .version = training->exported,
+                                  .data = training->validation.source.kind ? &training->validation
+                                                                           : &training->train,
+                                  .threads = training->ranks.threads,
+                                  .stop = training->session.stop,
+                                  .out = job->out};
+    return deploying_start(settings, &work, &job->deployed, err);
 }
 
 /* Only what passed the gate leaves the directory of checkpoints. */
@@ -311,6 +334,8 @@ static int finish(struct job *job, struct error *err)
         (passed && results_export(&job->training, err) < 0))
         return -1;
     print_end(job);
+    if (deploy(job, err) < 0)
+        return -1;
     session_warn_of_bad(&job->training.train);
     session_warn_of_bad(&job->training.validation);
     if (job->settings->training.common.json && write_json(job, err) < 0)
@@ -320,13 +345,25 @@ static int finish(struct job *job, struct error *err)
     return passed ? STATUS_DONE : STATUS_FAILED;
 }
 
+/* The others would wait for the one that serves, or its agent would take it for stuck. */
+static int refuse_group(const struct job *job, struct error *err)
+{
+    const struct training *training = &job->training;
+    if (!job->settings->deploying.serve || (training->ranks.size == 1 && !training->keeping.keeper))
+        return 0;
+    return error_set(err, ERROR_USAGE,
+                     "--serve is for one process; a group ends when its export was checked: leave "
+                     "--serve out and run `lockstep serve` then");
+}
+
 static int run_job(struct job *job, struct options *parsed, struct pipeline_settings *settings,
                    struct error *err)
 {
     struct training *training = &job->training;
     job->settings = settings;
-    if (choose_checkpoints(job, &settings->training, err) < 0 ||
-        training_open(training, parsed, &settings->training, err) < 0)
+    if (deploying_check(&settings->deploying, parsed, &settings->training.exporting, err) < 0 ||
+        choose_checkpoints(job, &settings->training, err) < 0 ||
+        training_open(training, parsed, &settings->training, err) < 0 || refuse_group(job, err) < 0)
         return -1;
     job->gate = gate_from(parsed, settings->training.target_accuracy);
     job->out = training_output(training);
@@ -352,6 +389,9 @@ static int run(struct options *parsed, void *settings, struct error *err)
     training_note(&job->training, status, err);
     training_end(&job->training, status < 0 ? RUN_FAILED : outcome_of(current(job)->verdict));
     training_release(&job->training);
+    if (job->deployed && status == STATUS_DONE)
+        status = deploying_go_on(job->deployed);
+    deploying_end(job->deployed);
     memory_free(job);
     return status;
 }
@@ -359,7 +399,7 @@ static int run(struct options *parsed, void *settings, struct error *err)
 const struct command command_pipeline = {
     .name = "pipeline",
     .order = 15,
-    .summary = "train until a network is good enough",
+    .summary = "train until a network is good enough, export it, serve it",
     .description =
         "Trains MODEL for --steps or --epochs, evaluates it and compares the accuracy with "
         "--target-accuracy. While that is not met, further attempts go on from where the one "
@@ -367,12 +407,19 @@ const struct command command_pipeline = {
         "one attempt is made. Weights go to --output-dir, and the network to --export-dir for "
         "servers, only when the gate was passed.\n"
         "\n"
+        "What was exported is served at once and asked over gRPC; it must answer with the bits "
+        "that "
+        "`lockstep eval --as-served` computes, or it is withdrawn. --serve goes on serving.\n"
+        "\n"
         "Ctrl-C or SIGTERM saves a checkpoint and ends with status 130 or 143. The same command "
         "then goes on: the attempt that was cut short is finished first, earlier ones count, and "
         "a network that had passed is only evaluated again. --fresh starts over.",
     .examples = "# half an epoch at a time, until 98 % of the digits are read\n"
                 "lockstep pipeline mnist_custom --epochs 0.5 --target-accuracy 0.98 --output-dir "
                 "out\n"
+                "# and serve them, when they are\n"
+                "lockstep pipeline mnist_custom --epochs 0.5 --target-accuracy 0.98 --output-dir "
+                "out --export-dir models/digits --serve\n"
                 "# what the Argo workflow of Wide & Deep does\n"
                 "lockstep pipeline wide_deep --data criteo:DIR --steps 500 --target-accuracy 0.74 "
                 "--checkpoint-dir checkpoints --export-dir models/wide_deep\n",

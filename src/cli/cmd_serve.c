@@ -3,6 +3,10 @@
 #include "cli/signals.h"
 
 static const struct option options[] = {
+    OPTION_ARGUMENT(serve_settings, path, "PATH",
+                    .help =
+                        "the directory of a model's versions, or an ONNX file, which is version "
+                        "1 of a model of its name; NAME=PATH gives another name"),
     OPTION_SECTION("Models"),
     OPTION_LIST(serve_settings, models, "model", .value = "NAME=DIR",
                 .help = "serve the versions DIR/<number>/ as NAME; may be given several times. "
@@ -172,7 +176,8 @@ const struct command command_serve = {
         "way TensorFlow Serving does: its gRPC and REST interfaces, its options, its configuration "
         "files and its metrics, and beside them the Open Inference Protocol (v2).\n"
         "\n"
-        "A model is a directory with numbered versions. The newest is served; a newer one is "
+        "A model is a directory with numbered versions, or a single ONNX file. The newest is "
+        "served; a newer one is "
         "loaded, checked and warmed beside it and takes its place between two requests. One that "
         "is damaged or half copied is reported and never served.\n"
         "\n"
@@ -181,6 +186,8 @@ const struct command command_serve = {
         "finish.",
     .examples = "# serve the newest version below export/\n"
                 "lockstep serve --model mnist=export\n"
+                "# a network that another program wrote\n"
+                "lockstep serve resnet18.onnx\n"
                 "# ask it\n"
                 "curl -d '{\"instances\": [...]}' http://localhost:8501/v1/models/mnist:predict\n"
                 "# as TensorFlow Serving is started\n"

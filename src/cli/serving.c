@@ -15,6 +15,7 @@
 #include "base/stop.h"
 #include "cli/access_log.h"
 #include "cli/command.h"
+#include "convert/imported.h"
 #include "serve/core.h"
 #include "serve/door.h"
 #include "serve/grpc_door.h"
@@ -25,6 +26,7 @@ static const double LOOK_EVERY_SECONDS = 0.2;
 struct serving {
     const struct serve_settings *settings;
     const struct options *parsed;
+    FILE *out;
     struct arena *arena; /* of what was read */
     struct serve_core *core;
     struct rest_door *rest;
@@ -50,6 +52,16 @@ static const char *read_text(struct serving *serving, const char *path, size_t *
 
 /* --- which models ---------------------------------------------------------------------------- */
 
+/* "models/digits" is "digits", and so is "models/digits.onnx". */
+static char *name_of(struct arena *arena, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *name = arena_copy_text(arena, slash ? slash + 1 : path);
+    if (name && imported_is_file(path))
+        name[strlen(name) - strlen(".onnx")] = '\0';
+    return name;
+}
+
 /* "NAME=DIR", or "DIR". */
 static int parse_model(struct arena *arena, const char *text, struct model_config *out,
                        struct error *err)
@@ -61,13 +73,11 @@ static int parse_model(struct arena *arena, const char *text, struct model_confi
         return error_set(err, ERROR_MEMORY, "no memory for the models");
     for (size_t length = strlen(copy); length > 1 && copy[length - 1] == '/'; length--)
         copy[length - 1] = '\0';
-    const char *slash = strrchr(copy, '/');
-    name = equals ? arena_format(arena, "%.*s", (int)(equals - text), text)
-                  : arena_copy_text(arena, slash ? slash + 1 : copy);
+    name = equals ? arena_format(arena, "%.*s", (int)(equals - text), text) : name_of(arena, copy);
     if (!name)
         return error_set(err, ERROR_MEMORY, "no memory for the models");
     if (!*name || !*path)
-        return error_set(err, ERROR_USAGE, "--model=%s: write NAME=DIR", text);
+        return error_set(err, ERROR_USAGE, "%s: which model? Write NAME=DIR", text);
     *out = (struct model_config){.name = name, .base_path = copy, .latest = 1};
     return 0;
 }
@@ -76,13 +86,15 @@ static int models_from_flags(struct serving *serving, struct model_list *out, st
 {
     const struct serve_settings *settings = serving->settings;
     struct model_config *models =
-        ARENA_ARRAY(serving->arena, struct model_config, settings->models.count + 1);
+        ARENA_ARRAY(serving->arena, struct model_config, settings->models.count + 2);
     if (!models)
         return error_set(err, ERROR_MEMORY, "no memory for the models");
     int count = 0;
     for (; count < settings->models.count; count++)
         if (parse_model(serving->arena, settings->models.items[count], &models[count], err) < 0)
             return -1;
+    if (settings->path && parse_model(serving->arena, settings->path, &models[count++], err) < 0)
+        return -1;
     const char *name = settings->model_name ? settings->model_name : "model";
     const char *path = settings->base_path;
     if (!path && settings->models_dir)
@@ -98,12 +110,14 @@ static int read_models(struct serving *serving, struct model_list *out, struct e
     const struct serve_settings *settings = serving->settings;
     const char *file = settings->config_file;
     if (!file) {
-        if (!settings->models.count && !settings->base_path && !settings->models_dir)
+        if (!settings->models.count && !settings->path && !settings->base_path &&
+            !settings->models_dir)
             return error_set(err, ERROR_USAGE,
-                             "which models? Give --model NAME=DIR or --model-config-file FILE");
+                             "which models? Give a directory or an ONNX file, --model NAME=DIR or "
+                             "--model-config-file FILE");
         return models_from_flags(serving, out, err);
     }
-    if (settings->models.count || settings->base_path)
+    if (settings->models.count || settings->path || settings->base_path)
         return error_set(err, ERROR_USAGE,
                          "--model-config-file says which models; leave --model and "
                          "--model-base-path out");
@@ -292,10 +306,11 @@ static int open_rest(struct serving *serving, struct error *err)
     door.answer_seconds = (double)settings->rest_timeout_ms / 1e3;
     if (rest_door_start(serving->core, &door, &serving->rest, err) < 0)
         return error_wrap(err, "--rest-port");
-    printf("Exporting HTTP/REST API at:%s:%d ...\n", settings->host, rest_door_port(serving->rest));
+    fprintf(serving->out, "Exporting HTTP/REST API at:%s:%d ...\n", settings->host,
+            rest_door_port(serving->rest));
     if (settings->status_page) {
         char url[256];
-        printf("Status page: %s\n", rest_door_url(serving->rest, url, sizeof url));
+        fprintf(serving->out, "Status page: %s\n", rest_door_url(serving->rest, url, sizeof url));
     }
     return 0;
 }
@@ -315,8 +330,8 @@ static int open_grpc(struct serving *serving, struct error *err)
     door.tensor_content = settings->tensor_content;
     if (grpc_door_start(serving->core, &door, &serving->grpc, err) < 0)
         return error_wrap(err, "--port");
-    printf("Running gRPC ModelServer at %s:%d ...\n", settings->host,
-           grpc_door_port(serving->grpc));
+    fprintf(serving->out, "Running gRPC ModelServer at %s:%d ...\n", settings->host,
+            grpc_door_port(serving->grpc));
     return 0;
 }
 
@@ -332,8 +347,8 @@ static void serve_until(struct serving *serving, const atomic_int *stop)
         nanosleep(&nap, NULL);
         if (!ready && core_ready(serving->core)) {
             ready = true;
-            printf("Ready after %.2f s\n", clock_since_process_start());
-            fflush(stdout);
+            fprintf(serving->out, "Ready after %.2f s\n", clock_since_process_start());
+            fflush(serving->out);
         }
         if (poll > 0 && clock_seconds() >= next) {
             read_models_again(serving);
@@ -358,36 +373,94 @@ static int drain(struct serving *serving)
     return left > 0 ? STATUS_FAILED : STATUS_DONE;
 }
 
-static void close_all(struct serving *serving)
+void serving_close(struct serving *serving)
 {
+    if (!serving)
+        return;
     rest_door_stop(serving->rest);
     if (serving->grpc)
         grpc_door_stop(serving->grpc);
     core_destroy(serving->core);
     access_log_close(serving->log);
     arena_destroy(serving->arena);
+    memory_free(serving);
+}
+
+static int open_all(struct serving *serving, struct error *err)
+{
+    if (prepare_doors(serving, err) < 0 || open_core(serving, err) < 0 ||
+        open_grpc(serving, err) < 0 || open_rest(serving, err) < 0)
+        return -1;
+    if (!serving->rest && !serving->grpc)
+        return error_set(err, ERROR_USAGE, "no door is open: give --port or --rest-port");
+    return 0;
+}
+
+int serving_open(const struct serve_settings *settings, const struct options *parsed, FILE *out,
+                 struct serving **opened, struct error *err)
+{
+    struct serving *serving = memory_allocate(sizeof *serving);
+    if (!serving)
+        return error_set(err, ERROR_MEMORY, "no memory for the server");
+    *serving = (struct serving){
+        .settings = settings, .parsed = parsed, .out = out, .arena = arena_create()};
+    int status = serving->arena ? open_all(serving, err)
+                                : error_set(err, ERROR_MEMORY, "no memory for the server");
+    fflush(out);
+    if (status < 0)
+        serving_close(serving);
+    else
+        *opened = serving;
+    return status;
+}
+
+int serving_grpc_port(const struct serving *serving)
+{
+    return serving->grpc ? grpc_door_port(serving->grpc) : 0;
+}
+
+/* Why the first model that cannot be asked cannot. */
+static int tell_reason(struct serving *serving, struct arena *arena, struct error *err)
+{
+    struct model_status *models;
+    int count = repository_status(core_repository(serving->core), arena, &models);
+    for (int i = 0; i < count; i++) {
+        const struct version_status *newest = models[i].count ? models[i].versions : NULL;
+        if (newest && newest->state == VERSION_END)
+            return error_set(err, ERROR_FORMAT, "%s: version %lld: %s", models[i].name,
+                             (long long)newest->version, newest->message);
+        if (!newest || newest->state != VERSION_AVAILABLE)
+            return error_set(err, ERROR_FORMAT, "%s: %s has no version that is ready",
+                             models[i].name, models[i].base_path);
+    }
+    return error_set(err, ERROR_FORMAT, "the server does not get ready");
+}
+
+int serving_await(struct serving *serving, double seconds, struct error *err)
+{
+    if (repository_wait(core_repository(serving->core), seconds))
+        return 0;
+    struct arena *arena = arena_create();
+    if (!arena)
+        return error_set(err, ERROR_MEMORY, "no memory for the server's state");
+    int status = tell_reason(serving, arena, err);
+    arena_destroy(arena);
+    return status;
+}
+
+int serving_go_on(struct serving *serving, const atomic_int *stop)
+{
+    serve_until(serving, stop);
+    return drain(serving);
 }
 
 int serving_run(const struct serve_settings *settings, const struct options *parsed,
                 const atomic_int *stop, struct error *err)
 {
-    struct serving serving = {.settings = settings, .parsed = parsed, .arena = arena_create()};
-    int status = serving.arena ? 0 : error_set(err, ERROR_MEMORY, "no memory for the server");
-    if (status == 0)
-        status = prepare_doors(&serving, err);
-    if (status == 0)
-        status = open_core(&serving, err);
-    if (status == 0)
-        status = open_grpc(&serving, err);
-    if (status == 0)
-        status = open_rest(&serving, err);
-    if (status == 0 && !serving.rest && !serving.grpc)
-        status = error_set(err, ERROR_USAGE, "no door is open: give --port or --rest-port");
-    fflush(stdout);
-    if (status == 0) {
-        serve_until(&serving, stop);
-        status = drain(&serving);
-    }
-    close_all(&serving);
+    struct serving *serving;
+    if (serving_open(settings, parsed, stdout, &serving, err) < 0)
+        return -1;
+    int status = serving_go_on(serving, stop);
+    serving_close(serving);
     return status;
 }

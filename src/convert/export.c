@@ -243,3 +243,18 @@ int export_write(const char *directory, const struct graph *graph, const struct 
     arena_destroy(arena);
     return status < 0 ? error_wrap(err, "export") : 0;
 }
+
+int export_withdraw(const char *path, char aside[PATH_MAX], struct error *err)
+{
+    char directory[PATH_MAX], name[64];
+    const char *slash = strrchr(path, '/');
+    snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash - path) : 1,
+             slash ? path : ".");
+    snprintf(name, sizeof name, "withdrawn-%.20s-%.6f", slash ? slash + 1 : path,
+             clock_wall_seconds());
+    if (join(aside, directory, name, err) < 0)
+        return -1;
+    if (rename(path, aside) < 0)
+        return error_set(err, ERROR_IO, "%s: %s", path, strerror(errno));
+    return directory_flush(directory, err);
+}

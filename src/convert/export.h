@@ -26,6 +26,10 @@ int export_prepare(const char *directory, struct error *err);
 int export_write(const char *directory, const struct graph *graph, const struct params *params,
                  const struct face *face, struct export_result *out, struct error *err);
 
+/* Takes a version away from the servers that watch its directory: it gets a name that none takes for
+ * a version, which `aside` tells. */
+int export_withdraw(const char *path, char aside[PATH_MAX], struct error *err);
+
 /* What a user may write for an export: a version's own directory, or one of versions, which stands
  * for its highest. Fails with ERROR_ABSENT when it is neither. */
 int export_resolve(const char *path, char resolved[PATH_MAX], struct error *err);

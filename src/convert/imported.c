@@ -1,6 +1,7 @@
 #include "convert/imported.h"
 
 #include <limits.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -9,6 +10,7 @@
 #include "base/memory.h"
 #include "convert/face.h"
 #include "convert/imported_parts.h"
+#include "convert/onnx_read.h"
 #include "convert/savedmodel_read.h"
 #include "convert/signatures.h"
 #include "convert/tf_network.h"
@@ -72,10 +74,11 @@ static int read_face(const char *directory, struct arena *arena, struct face *fa
 
 static int build(struct imported *model, const struct model *known, struct error *err)
 {
+    const struct imported_memory *memory = model->memory;
     model->graph = graph_create();
     if (!model->graph)
         return error_set(err, ERROR_MEMORY, "no memory for the network");
-    known->build(model->graph, &model->memory->face.args);
+    known->build(model->graph, known == memory->onnx ? &known->defaults : &memory->face.args);
     return graph_finish(model->graph, err) == 0 ? 0 : error_wrap(err, "model %s", known->name);
 }
 
@@ -104,6 +107,12 @@ static int make_room(const struct graph *graph, struct slab *out, size_t *half, 
     return slab_create(2 * *half * sizeof(float) + 64, "weights in plain order", out, err);
 }
 
+static bool has_variable(const struct bundle *bundle, const struct imported *model, value_id id)
+{
+    struct tf_variable variable = tf_variable_of(model->graph, id, model->memory->arena);
+    return variable.name && bundle_find(bundle, variable.name) >= 0;
+}
+
 static int load_one(const struct bundle *bundle, const char *path, struct imported *model,
                     value_id id, float *room, size_t half, struct error *err)
 {
@@ -124,27 +133,46 @@ static int load_one(const struct bundle *bundle, const char *path, struct import
     return params_write(model->params, index, &ours, err);
 }
 
-static int load_weights(const char *directory, struct imported *model, struct error *err)
+/* The variables that the graph has; *count says how many those were. */
+static int load_known(const struct bundle *bundle, const char *path, struct imported *model,
+                      int *count, struct error *err)
 {
-    char prefix[PATH_MAX];
-    struct bundle *bundle;
     struct slab room = {0};
     size_t half;
     bool *needed = signatures_needed(model->graph, model->memory->arena);
     if (!needed)
         return error_set(err, ERROR_MEMORY, "no memory for the weights");
+    int status = make_room(model->graph, &room, &half, err);
+    *count = 0;
+    for (value_id id = 0; status == 0 && id < graph_value_count(model->graph); id++) {
+        const struct value *value = graph_value(model->graph, id);
+        bool written = !model->memory->onnx || has_variable(bundle, model, id);
+        if (!needed[id] || value->kind != VALUE_PARAM || !written)
+            continue;
+        status = load_one(bundle, path, model, id, room.data, half, err);
+        (*count)++;
+    }
+    slab_release(&room);
+    return status;
+}
+
+static int load_weights(const char *directory, struct imported *model, struct error *err)
+{
+    char prefix[PATH_MAX];
+    struct bundle *bundle;
+    int count = 0;
     if (join(prefix, directory, "variables/variables", err) < 0 ||
         bundle_open(prefix, &bundle, err) < 0)
         return -1;
-    int status = make_room(model->graph, &room, &half, err);
-    for (value_id id = 0; status == 0 && id < graph_value_count(model->graph); id++)
-        if (needed[id] && graph_value(model->graph, id)->kind == VALUE_PARAM)
-            status = load_one(bundle, prefix, model, id, room.data, half, err);
-    slab_release(&room);
+    int status = load_known(bundle, prefix, model, &count, err);
+    if (status == 0 && model->memory->onnx && count < bundle_count(bundle))
+        status = error_set(err, ERROR_FORMAT, "%s: %d variables, of which model.onnx has %d",
+                           prefix, bundle_count(bundle), count);
     bundle_close(bundle);
     return status;
 }
 
+/* `known` builds the network; its weights are in the directory's variables. NULL: it brings them. */
 static int read_own(const char *directory, struct imported *model, const struct model *known,
                     struct error *err)
 {
@@ -153,8 +181,12 @@ static int read_own(const char *directory, struct imported *model, const struct 
     if (build(model, known, err) < 0 ||
         face_complete(&memory->face, model->graph, memory->arena, err) < 0 ||
         signatures_make(model->graph, &memory->face, memory->arena, &signatures, err) < 0 ||
-        imported_fix_layouts(model, err) < 0 || load_weights(directory, model, err) < 0)
+        imported_fix_layouts(model, err) < 0 ||
+        (known == memory->onnx && params_initialize(model->params, 0, err) < 0) ||
+        (directory && load_weights(directory, model, err) < 0))
         return -1;
+    if (known == memory->onnx)
+        onnx_model_rest(known);
     model->inputs = signatures.inputs;
     model->input_count = signatures.input_count;
     model->outputs = signatures.outputs;
@@ -164,6 +196,44 @@ static int read_own(const char *directory, struct imported *model, const struct 
     model->labels = memory->face.labels;
     model->label_count = memory->face.label_count;
     return 0;
+}
+
+/* ---- one that is told by an ONNX file ---- */
+
+static void forget_network(struct imported *model)
+{
+    params_destroy(model->params);
+    graph_destroy(model->graph);
+    onnx_model_close(model->memory->onnx);
+    model->params = NULL;
+    model->graph = NULL;
+    model->memory->onnx = NULL;
+}
+
+/* Of a user's own network the ONNX file says more than TensorFlow's graph, whose operations are
+ * smaller; the weights are those of the variables, which have checksums. Columns of tables it does
+ * not have: false, and the graph is to be followed. */
+static bool read_beside(const char *directory, struct imported *model)
+{
+    char path[PATH_MAX];
+    struct error ignored;
+    if (join(path, directory, "model.onnx", &ignored) < 0 || access(path, F_OK) < 0)
+        return false;
+    if (onnx_model_open(path, &model->memory->onnx, &ignored) == 0 &&
+        read_own(directory, model, model->memory->onnx, &ignored) == 0)
+        return true;
+    forget_network(model);
+    return false;
+}
+
+static int read_file(const char *path, struct imported *model, struct error *err)
+{
+    struct imported_memory *memory = model->memory;
+    if (onnx_model_open(path, &memory->onnx, err) < 0)
+        return -1;
+    model->model = memory->onnx->name;
+    memory->face = (struct face){.model = memory->onnx->name, .missing_category = ""};
+    return read_own(NULL, model, memory->onnx, err) < 0 ? error_wrap(err, "%s", path) : 0;
 }
 
 /* ---- the whole ---- */
@@ -183,15 +253,11 @@ static int name_classes(struct imported *model, struct error *err)
     return memory->names ? 0 : error_set(err, ERROR_MEMORY, "no memory for the names of classes");
 }
 
-static int fill(const char *directory, struct imported *model, struct error *err)
+static int read_directory(const char *directory, struct imported *model, struct error *err)
 {
     struct imported_memory *memory = model->memory;
     bool ours;
-    memory->arena = arena_create();
-    if (!memory->arena)
-        return error_set(err, ERROR_MEMORY, "no memory for the model");
-    if (read_face(directory, memory->arena, &memory->face, &ours, err) < 0 ||
-        pictures_create(&memory->pictures, err) < 0)
+    if (read_face(directory, memory->arena, &memory->face, &ours, err) < 0)
         return -1;
     model->model = ours ? memory->face.model : "";
     model->built_in = ours && memory->face.built_in;
@@ -199,9 +265,28 @@ static int fill(const char *directory, struct imported *model, struct error *err
     if (model->built_in && !known)
         return error_set(err, ERROR_FORMAT, "it is a network this version lacks: %s",
                          memory->face.model);
+    if (known)
+        return read_own(directory, model, known, err);
+    return ours && read_beside(directory, model) ? 0 : savedmodel_read(directory, model, err);
+}
+
+static int fill(const char *path, struct imported *model, struct error *err)
+{
+    struct imported_memory *memory = model->memory;
+    memory->arena = arena_create();
+    if (!memory->arena)
+        return error_set(err, ERROR_MEMORY, "no memory for the model");
+    if (pictures_create(&memory->pictures, err) < 0)
+        return -1;
     int status =
-        known ? read_own(directory, model, known, err) : savedmodel_read(directory, model, err);
+        imported_is_file(path) ? read_file(path, model, err) : read_directory(path, model, err);
     return status == 0 ? name_classes(model, err) : -1;
+}
+
+bool imported_is_file(const char *path)
+{
+    struct stat info;
+    return onnx_is_file(path) && stat(path, &info) == 0 && S_ISREG(info.st_mode);
 }
 
 int imported_read(const char *directory, struct imported **out, struct error *err)
@@ -214,7 +299,7 @@ int imported_read(const char *directory, struct imported **out, struct error *er
                                : error_set(err, ERROR_MEMORY, "no memory for the model");
     if (status < 0) {
         imported_destroy(model);
-        return error_wrap(err, "%s", directory);
+        return imported_is_file(directory) ? -1 : error_wrap(err, "%s", directory);
     }
     *out = model;
     return 0;
@@ -228,6 +313,7 @@ void imported_destroy(struct imported *model)
     graph_destroy(model->graph);
     if (model->memory) {
         pictures_destroy(model->memory->pictures);
+        onnx_model_close(model->memory->onnx);
         arena_destroy(model->memory->arena);
     }
     memory_free(model->memory);

@@ -59,6 +59,8 @@ struct imported {
  * TensorFlow's as far as we have its operators; those we lack are named all at once
  * (ERROR_FORMAT). Trusts nothing that it reads. */
 int imported_read(const char *directory, struct imported **out, struct error *err);
+/* Or, in place of the directory, an ONNX file: is this one? */
+bool imported_is_file(const char *path);
 void imported_destroy(struct imported *model); /* accepts NULL */
 /* NULL or "" is "serving_default". NULL when there is none of the name. */
 const struct signature *imported_signature(const struct imported *model, const char *name);

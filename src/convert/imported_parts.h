@@ -10,6 +10,7 @@ struct pictures;
 struct imported_memory {
     struct arena *arena;
     struct face face;
+    const struct model *onnx; /* the file that the network was read from, or NULL */
     struct pictures *pictures;
     struct text_view *names; /* of the classes, or their numbers */
     int name_count;

@@ -309,6 +309,16 @@ static int check_output(struct reading *reading, const struct onnx_port *port, s
                                                  : "is not computed by any node");
 }
 
+/* Our own files have probabilities and their kind beside what the network gives, for those who
+ * compute with them; here they are made from the network's own outputs, whoever asks. */
+static bool is_extra(const struct reading *reading, int output)
+{
+    const struct onnx_file *file = reading->file;
+    const struct onnx_node *node = producer_of(file, file->outputs[output].name);
+    return file->own && !reading->options->plain && output > 0 && node &&
+           strcmp(node->op, "Identity") != 0;
+}
+
 static int add_outputs(struct reading *reading, struct error *err)
 {
     const struct onnx_file *file = reading->file;
@@ -319,7 +329,7 @@ static int add_outputs(struct reading *reading, struct error *err)
         if (check_output(reading, port, err) < 0)
             return -1;
         const struct term *term = reading_term(reading, port->name);
-        if (term->kind != TERM_VALUE || term->value < 0)
+        if (term->kind != TERM_VALUE || term->value < 0 || is_extra(reading, i))
             continue;
         if (i == 0 && !reading->options->plain)
             finish_classifier(reading, term->value);

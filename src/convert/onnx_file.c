@@ -7,7 +7,7 @@
 #include "wire/proto.h"
 
 /* Numbers of the fields, from onnx.proto. */
-enum { MODEL_GRAPH = 7, MODEL_OPSET = 8 };
+enum { MODEL_PRODUCER = 2, MODEL_GRAPH = 7, MODEL_OPSET = 8 };
 enum { OPSET_DOMAIN = 1, OPSET_VERSION = 2 };
 enum {
     GRAPH_NODE = 1,
@@ -377,6 +377,13 @@ static int read_opset(struct proto_reader reader, int64_t *out, struct error *er
     return got;
 }
 
+static bool is_own(const struct proto_field *producer)
+{
+    static const char name[] = "lockstep";
+    return producer->wire == PROTO_BYTES && producer->count == sizeof name - 1 &&
+           memcmp(producer->bytes, name, sizeof name - 1) == 0;
+}
+
 int onnx_parse(const void *bytes, size_t count, struct arena *arena, struct onnx_file *out,
                struct error *err)
 {
@@ -387,6 +394,8 @@ int onnx_parse(const void *bytes, size_t count, struct arena *arena, struct onnx
     bool found = false;
     proto_open(&reader, bytes, count);
     while ((got = proto_next(&reader, &field, err)) > 0) {
+        if (field.number == MODEL_PRODUCER)
+            file.own = is_own(&field);
         if (field.number != MODEL_GRAPH && field.number != MODEL_OPSET)
             continue;
         if (proto_enter(&reader, &field, &inner, err) < 0)

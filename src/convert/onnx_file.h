@@ -75,6 +75,7 @@ struct onnx_port {
 
 struct onnx_file {
     int64_t opset;
+    bool own; /* this program wrote it */
     int node_count, tensor_count, input_count, output_count;
     const struct onnx_node *nodes; /* in an order in which they can be computed */
     const struct onnx_tensor *tensors;

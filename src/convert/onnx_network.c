@@ -2,42 +2,38 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "convert/onnx_network_parts.h"
 #include "convert/unsupported.h"
 #include "exec/known_ops.h"
 #include "exec/params.h"
 #include "ops/conv_attributes.h"
 #include "ops/pool.h"
 
-/* Each writes what a node computes and returns the name of the result. */
-typedef const char *write_fn(struct onnx_network *network, const struct node *node,
-                             struct error *err);
-
-static const char *join(struct onnx_network *network, const char *stem, const char *rest)
+const char *onnx_join(struct onnx_network *network, const char *stem, const char *rest)
 {
     const char *name = arena_format(network->arena, "%s/%s", stem, rest);
     network->failed |= !name;
     return name ? name : "";
 }
 
-static const char *name_of(const struct onnx_network *network, const struct node *node, int input)
+const char *onnx_name_of(const struct onnx_network *network, const struct node *node, int input)
 {
     return network->names[node->inputs[input]];
 }
 
-/* A node of the same inputs in the same order, still open. */
-static const char *begin(struct onnx_network *network, const struct node *node, const char *op)
+const char *onnx_begin_like(struct onnx_network *network, const struct node *node, const char *op)
 {
-    const char *name = join(network, node->name, op);
+    const char *name = onnx_join(network, node->name, op);
     onnx_begin(&network->nodes, op, name);
     for (int i = 0; i < node->input_count; i++)
-        onnx_input(&network->nodes, name_of(network, node, i));
+        onnx_input(&network->nodes, onnx_name_of(network, node, i));
     onnx_output(&network->nodes, name);
     return name;
 }
 
-static const char *simple(struct onnx_network *network, const struct node *node, const char *op)
+const char *onnx_write_simple(struct onnx_network *network, const struct node *node, const char *op)
 {
-    const char *name = begin(network, node, op);
+    const char *name = onnx_begin_like(network, node, op);
     onnx_end(&network->nodes);
     return name;
 }
@@ -71,7 +67,7 @@ static const char *write_conv2d(struct onnx_network *network, const struct node 
                                 struct error *err)
 {
     const struct conv_attributes *a = node->attributes;
-    const char *name = begin(network, node, "Conv");
+    const char *name = onnx_begin_like(network, node, "Conv");
     if (attr_window(network, shape_of(network, node, CONV_X), a->rows, a->columns, err) < 0)
         return NULL;
     onnx_attr_ints(&network->nodes, "dilations", (int64_t[]){a->rows.dilation, a->columns.dilation},
@@ -85,9 +81,11 @@ static const char *write_pool(struct onnx_network *network, const struct node *n
                               struct error *err)
 {
     const struct pool_attributes *a = node->attributes;
-    const char *name = begin(network, node, a->max ? "MaxPool" : "AveragePool");
+    const char *name = onnx_begin_like(network, node, a->max ? "MaxPool" : "AveragePool");
     if (attr_window(network, shape_of(network, node, 0), a->rows, a->columns, err) < 0)
         return NULL;
+    if (a->count_padding && !a->max)
+        onnx_attr_int(&network->nodes, "count_include_pad", 1);
     onnx_end(&network->nodes);
     return name;
 }
@@ -96,7 +94,7 @@ static const char *write_global_pool(struct onnx_network *network, const struct 
                                      struct error *err)
 {
     (void)err;
-    return simple(network, node, "GlobalAveragePool");
+    return onnx_write_simple(network, node, "GlobalAveragePool");
 }
 
 /* ---- plain ones ---- */
@@ -105,7 +103,7 @@ static const char *write_dense(struct onnx_network *network, const struct node *
                                struct error *err)
 {
     (void)err;
-    const char *name = begin(network, node, "Gemm");
+    const char *name = onnx_begin_like(network, node, "Gemm");
     onnx_attr_int(&network->nodes, "transB", 1);
     onnx_end(&network->nodes);
     return name;
@@ -116,7 +114,7 @@ static const char *write_batch_norm(struct onnx_network *network, const struct n
 {
     (void)err;
     const struct batch_norm_attributes *a = node->attributes;
-    const char *name = begin(network, node, "BatchNormalization");
+    const char *name = onnx_begin_like(network, node, "BatchNormalization");
     onnx_attr_float(&network->nodes, "epsilon", a->epsilon);
     onnx_attr_float(&network->nodes, "momentum", a->momentum);
     onnx_end(&network->nodes);
@@ -127,7 +125,7 @@ static const char *write_flatten(struct onnx_network *network, const struct node
                                  struct error *err)
 {
     (void)err;
-    const char *name = begin(network, node, "Flatten");
+    const char *name = onnx_begin_like(network, node, "Flatten");
     onnx_attr_int(&network->nodes, "axis", 1);
     onnx_end(&network->nodes);
     return name;
@@ -137,7 +135,7 @@ static const char *write_concat(struct onnx_network *network, const struct node 
                                 struct error *err)
 {
     (void)err;
-    const char *name = begin(network, node, "Concat");
+    const char *name = onnx_begin_like(network, node, "Concat");
     onnx_attr_int(&network->nodes, "axis", 1);
     onnx_end(&network->nodes);
     return name;
@@ -147,28 +145,28 @@ static const char *write_relu(struct onnx_network *network, const struct node *n
                               struct error *err)
 {
     (void)err;
-    return simple(network, node, "Relu");
+    return onnx_write_simple(network, node, "Relu");
 }
 
 static const char *write_sigmoid(struct onnx_network *network, const struct node *node,
                                  struct error *err)
 {
     (void)err;
-    return simple(network, node, "Sigmoid");
+    return onnx_write_simple(network, node, "Sigmoid");
 }
 
 static const char *write_add(struct onnx_network *network, const struct node *node,
                              struct error *err)
 {
     (void)err;
-    return simple(network, node, "Add");
+    return onnx_write_simple(network, node, "Add");
 }
 
 static const char *write_dropout(struct onnx_network *network, const struct node *node,
                                  struct error *err)
 {
     (void)err;
-    return simple(network, node, "Identity");
+    return onnx_write_simple(network, node, "Identity");
 }
 
 /* ---- columns ---- */
@@ -192,18 +190,18 @@ static const char *write_normalize(struct onnx_network *network, const struct no
         factor[i] = divisor[i] != 0;
         divisor[i] = divisor[i] != 0 ? divisor[i] : 1;
     }
-    const char *by = join(network, node->name, "divisor"),
-               *kept = join(network, node->name, "kept");
-    const char *centred = join(network, node->name, "Sub"),
-               *scaled = join(network, node->name, "Div");
-    const char *name = join(network, node->name, "Mul");
+    const char *by = onnx_join(network, node->name, "divisor"),
+               *kept = onnx_join(network, node->name, "kept");
+    const char *centred = onnx_join(network, node->name, "Sub"),
+               *scaled = onnx_join(network, node->name, "Div");
+    const char *name = onnx_join(network, node->name, "Mul");
     struct onnx_nodes *nodes = &network->nodes;
     network->names[node->inputs[NORMALIZE_RANGE]] = NULL; /* these stand for it */
     onnx_const(nodes, by, &ranges);
     onnx_const(nodes, kept, &(struct tensor){DTYPE_F32, range->shape, factor});
     onnx_node(nodes, "Sub", centred,
-              ONNX_INPUTS(name_of(network, node, NORMALIZE_X),
-                          name_of(network, node, NORMALIZE_MINIMUM)));
+              ONNX_INPUTS(onnx_name_of(network, node, NORMALIZE_X),
+                          onnx_name_of(network, node, NORMALIZE_MINIMUM)));
     onnx_node(nodes, "Div", scaled, ONNX_INPUTS(centred, by));
     onnx_node(nodes, "Mul", name, ONNX_INPUTS(scaled, kept));
     return name;
@@ -213,9 +211,11 @@ static const char *write_normalize(struct onnx_network *network, const struct no
 static const char *write_presence(struct onnx_network *network, const char *stem, const char *x)
 {
     struct onnx_nodes *nodes = &network->nodes;
-    const char *missing = join(network, stem, "missing"), *there = join(network, stem, "Greater");
-    const char *number = join(network, stem, "Cast"), *last = join(network, stem, "last_axis");
-    const char *name = join(network, stem, "Unsqueeze");
+    const char *missing = onnx_join(network, stem, "missing"),
+               *there = onnx_join(network, stem, "Greater");
+    const char *number = onnx_join(network, stem, "Cast"),
+               *last = onnx_join(network, stem, "last_axis");
+    const char *name = onnx_join(network, stem, "Unsqueeze");
     onnx_const_int(nodes, missing, -1);
     onnx_node(nodes, "Greater", there, ONNX_INPUTS(x, missing));
     onnx_begin(nodes, "Cast", number);
@@ -233,8 +233,10 @@ static const char *write_rows(struct onnx_network *network, const struct embeddi
                               const char *stem, const char *x)
 {
     struct onnx_nodes *nodes = &network->nodes;
-    const char *zero = join(network, stem, "zero"), *bucket = join(network, stem, "bucket");
-    const char *first = join(network, stem, "first_row"), *name = join(network, stem, "row");
+    const char *zero = onnx_join(network, stem, "zero"),
+               *bucket = onnx_join(network, stem, "bucket");
+    const char *first = onnx_join(network, stem, "first_row"),
+               *name = onnx_join(network, stem, "row");
     int64_t *rows = ARENA_ARRAY(network->arena, int64_t, a->columns);
     network->failed |= !rows;
     for (int i = 1; rows && i < a->columns; i++)
@@ -251,9 +253,9 @@ static const char *write_rows(struct onnx_network *network, const struct embeddi
 static const char *write_sum(struct onnx_network *network, const struct node *node, const char *x)
 {
     struct onnx_nodes *nodes = &network->nodes;
-    const char *axis = join(network, node->name, "columns"),
-               *sum = join(network, node->name, "sum");
-    const char *name = join(network, node->name, "Add");
+    const char *axis = onnx_join(network, node->name, "columns"),
+               *sum = onnx_join(network, node->name, "sum");
+    const char *name = onnx_join(network, node->name, "Add");
     onnx_const_int(nodes, axis, 1);
     onnx_begin(nodes, "ReduceSum", sum);
     onnx_input(nodes, x);
@@ -263,7 +265,7 @@ static const char *write_sum(struct onnx_network *network, const struct node *no
     onnx_end(nodes);
     if (node->input_count <= EMBEDDING_EXTRA)
         return sum;
-    onnx_node(nodes, "Add", name, ONNX_INPUTS(sum, name_of(network, node, EMBEDDING_EXTRA)));
+    onnx_node(nodes, "Add", name, ONNX_INPUTS(sum, onnx_name_of(network, node, EMBEDDING_EXTRA)));
     return name;
 }
 
@@ -272,9 +274,9 @@ static const char *write_side_by_side(struct onnx_network *network, const struct
 {
     const struct embedding_attributes *a = node->attributes;
     struct onnx_nodes *nodes = &network->nodes;
-    const char *shape = join(network, node->name, "flat"),
-               *flat = join(network, node->name, "Reshape");
-    const char *name = join(network, node->name, "Concat");
+    const char *shape = onnx_join(network, node->name, "flat"),
+               *flat = onnx_join(network, node->name, "Reshape");
+    const char *name = onnx_join(network, node->name, "Concat");
     int64_t dims[] = {-1, (int64_t)a->columns * a->dim};
     onnx_const(nodes, shape, &(struct tensor){DTYPE_I64, SHAPE(2), dims});
     onnx_node(nodes, "Reshape", flat, ONNX_INPUTS(x, shape));
@@ -282,7 +284,7 @@ static const char *write_side_by_side(struct onnx_network *network, const struct
         return flat;
     onnx_begin(nodes, "Concat", name);
     onnx_input(nodes, flat);
-    onnx_input(nodes, name_of(network, node, EMBEDDING_EXTRA));
+    onnx_input(nodes, onnx_name_of(network, node, EMBEDDING_EXTRA));
     onnx_output(nodes, name);
     onnx_attr_int(nodes, "axis", 1);
     onnx_end(nodes);
@@ -294,12 +296,12 @@ static const char *write_embedding(struct onnx_network *network, const struct no
 {
     (void)err;
     const struct embedding_attributes *a = node->attributes;
-    const char *x = name_of(network, node, EMBEDDING_X);
+    const char *x = onnx_name_of(network, node, EMBEDDING_X);
     const char *rows = write_rows(network, a, node->name, x);
-    const char *found = join(network, node->name, "Gather"),
-               *kept = join(network, node->name, "Mul");
+    const char *found = onnx_join(network, node->name, "Gather"),
+               *kept = onnx_join(network, node->name, "Mul");
     onnx_node(&network->nodes, "Gather", found,
-              ONNX_INPUTS(name_of(network, node, EMBEDDING_TABLE), rows));
+              ONNX_INPUTS(onnx_name_of(network, node, EMBEDDING_TABLE), rows));
     onnx_node(&network->nodes, "Mul", kept,
               ONNX_INPUTS(found, write_presence(network, node->name, x)));
     return a->sum ? write_sum(network, node, kept) : write_side_by_side(network, node, kept);
@@ -307,49 +309,38 @@ static const char *write_embedding(struct onnx_network *network, const struct no
 
 /* ---- the whole ---- */
 
-static const struct {
+static const struct writer {
     const char *op;
-    write_fn *write;
+    onnx_write_fn *write;
 } writers[] = {
-    {"add", write_add},
-    {"avg_pool", write_pool},
-    {"batch_norm", write_batch_norm},
-    {"concat", write_concat},
-    {"conv2d", write_conv2d},
-    {"dense", write_dense},
-    {"dropout", write_dropout},
-    {"embedding", write_embedding},
-    {"flatten", write_flatten},
-    {"global_avg_pool", write_global_pool},
-    {"max_pool", write_pool},
-    {"normalize", write_normalize},
-    {"relu", write_relu},
-    {"sigmoid", write_sigmoid},
+    {"add", write_add},          {"arithmetic", onnx_write_arithmetic},
+    {"avg_pool", write_pool},    {"batch_norm", write_batch_norm},
+    {"clip", onnx_write_clip},   {"concat", write_concat},
+    {"conv2d", write_conv2d},    {"dense", write_dense},
+    {"dropout", write_dropout},  {"embedding", write_embedding},
+    {"flatten", write_flatten},  {"global_avg_pool", write_global_pool},
+    {"max_pool", write_pool},    {"normalize", write_normalize},
+    {"relu", write_relu},        {"reshape", onnx_write_reshape},
+    {"sigmoid", write_sigmoid},  {"softmax", onnx_write_softmax},
+    {"unary", onnx_write_unary},
 };
 
-static write_fn *find_writer(const struct node *node)
+static const struct writer *find_writer(const struct node *node)
 {
-    for (size_t i = 0; i < sizeof writers / sizeof *writers; i++)
-        if (!strcmp(writers[i].op, node->op->name))
-            return writers[i].write;
-    return NULL;
+    return spelling_find(writers, sizeof writers / sizeof *writers, sizeof *writers,
+                         node->op->name);
 }
 
-static int check(const struct onnx_network *network, struct error *err)
+static bool can_write(const struct node *node)
 {
-    struct unsupported list = {0};
-    for (int i = 0; i < graph_node_count(network->graph); i++) {
-        const struct node *node = graph_node_at(network->graph, i);
-        if (network->needed[node->output] && !find_writer(node))
-            unsupported_add(&list, node->op->name, node->name);
-    }
-    return unsupported_refuse(&list, "this program cannot say in ONNX's words:", err);
+    return find_writer(node);
 }
 
 int onnx_network_write(struct onnx_network *network, struct error *err)
 {
     const struct graph *graph = network->graph;
-    if (check(network, err) < 0)
+    if (spelling_check(graph, network->needed, can_write,
+                       "this program cannot say in ONNX's words:", err) < 0)
         return -1;
     for (value_id id = 0; id < graph_value_count(graph); id++)
         if (graph_value(graph, id)->kind == VALUE_PARAM)
@@ -358,7 +349,7 @@ int onnx_network_write(struct onnx_network *network, struct error *err)
         const struct node *node = graph_node_at(graph, i);
         if (!network->needed[node->output])
             continue;
-        const char *name = find_writer(node)(network, node, err);
+        const char *name = find_writer(node)->write(network, node, err);
         if (!name)
             return error_wrap(err, "%s", node->name);
         network->names[node->output] = name;

@@ -1,5 +1,7 @@
 #include "convert/onnx_read.h"
 
+#include <sys/mman.h>
+
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/files.h"
@@ -121,6 +123,12 @@ int onnx_model_open(const char *path, const struct model **out, struct error *er
     }
     *out = &model->model;
     return 0;
+}
+
+void onnx_model_rest(const struct model *resting)
+{
+    const struct onnx_model *model = (const struct onnx_model *)resting; /* its first member */
+    madvise(model->bytes, model->count, MADV_DONTNEED); /* a mapped file is read anew */
 }
 
 void onnx_model_close(const struct model *closed)

@@ -79,13 +79,12 @@ static int add_input(struct reader *reader, struct import_frame *frame,
 /* ---- outputs ---- */
 
 /* The outputs' values, each once, become outputs of the graph. */
-static int port_for(struct reader *reader, value_id id, value_id *ports, int *count)
+static int port_for(value_id id, value_id *ports, int *count)
 {
     for (int i = 0; i < *count; i++)
         if (ports[i] == id)
             return i;
     ports[*count] = id;
-    (void)reader;
     return (*count)++;
 }
 
@@ -133,7 +132,7 @@ static int make_signature(struct reader *reader, const struct import_value *outp
     for (int i = 0; i < theirs->output_count; i++) {
         const struct tf_def_port *port = &theirs->outputs[i];
         answers[i].kind = outputs[i].answer;
-        answers[i].port = port_for(reader, outputs[i].id, ports, port_count);
+        answers[i].port = port_for(outputs[i].id, ports, port_count);
         out[i] = (struct signature_tensor){
             port->key, port->tensor, outputs[i].answer == ANSWER_ARGMAX ? DTYPE_I64 : DTYPE_F32,
             answer_shape(reader->model->graph, &outputs[i])};

@@ -319,6 +319,54 @@ static struct import_value import_sigmoid(struct import *import, struct import_f
     return x.id < 0 ? nothing() : x;
 }
 
+static struct import_value import_clip(struct import *import, struct import_frame *frame,
+                                       const struct tf_def_node *node)
+{
+    struct import_value x = take(import, frame, node, 0);
+    float limits[2] = {0, 6}; /* Relu6 */
+    for (int i = 0; i < 2 && node->input_count == 3; i++) {
+        struct import_value limit = import_input(import, frame, node, 1 + i);
+        if (limit.kind == IMPORT_NOTHING)
+            return nothing();
+        if (limit.kind != IMPORT_CONSTANT || limit.constant.dtype != DTYPE_F32 ||
+            shape_count(&limit.constant.shape) != 1)
+            return import_refuse(import, node);
+        limits[i] = *(const float *)limit.constant.data;
+    }
+    if (x.kind == IMPORT_VALUE)
+        x.id = lockstep_clip(import->graph, x.id, limits[0], limits[1]);
+    return x.id < 0 ? nothing() : x;
+}
+
+static struct import_value import_function(struct import *import, struct import_frame *frame,
+                                           const struct tf_def_node *node)
+{
+    static const struct {
+        const char *op;
+        enum unary kind;
+        float alpha; /* where the node does not say */
+    } rows[] = {
+        {"Abs", UNARY_ABS, 0},
+        {"Elu", UNARY_ELU, 1},
+        {"Erf", UNARY_ERF, 0},
+        {"Exp", UNARY_EXP, 0},
+        {"LeakyRelu", UNARY_LEAKY_RELU, 0.2f},
+        {"Log", UNARY_LOG, 0},
+        {"Neg", UNARY_NEGATE, 0},
+        {"Reciprocal", UNARY_RECIPROCAL, 0},
+        {"Softplus", UNARY_SOFTPLUS, 0},
+        {"Softsign", UNARY_SOFTSIGN, 0},
+        {"Sqrt", UNARY_SQRT, 0},
+        {"Tanh", UNARY_TANH, 0},
+    };
+    struct import_value x = take(import, frame, node, 0);
+    for (size_t i = 0; x.kind == IMPORT_VALUE && i < sizeof rows / sizeof *rows; i++)
+        if (!strcmp(rows[i].op, node->op))
+            x.id = lockstep_unary(import->graph, x.id, rows[i].kind,
+                                  tf_def_float(node, "alpha", rows[i].alpha), 0);
+    return x.id < 0 ? nothing() : x;
+}
+
 static struct import_value import_norm(struct import *import, struct import_frame *frame,
                                        const struct tf_def_node *node)
 {
@@ -588,37 +636,51 @@ static const struct {
     const char *op;
     import_fn *import;
 } operations[] = {
+    {"Abs", import_function},
     {"Add", import_add},
     {"AddV2", import_add},
     {"ArgMax", import_arg_max},
     {"AvgPool", import_pool},
     {"BiasAdd", import_add},
+    {"ClipByValue", import_clip},
     {"ConcatV2", import_concat},
     {"Const", import_const},
     {"Conv2D", import_conv},
     {"DepthwiseConv2dNative", import_conv},
+    {"Elu", import_function},
+    {"Erf", import_function},
+    {"Exp", import_function},
     {"FusedBatchNorm", import_norm},
     {"FusedBatchNormV2", import_norm},
     {"FusedBatchNormV3", import_norm},
     {"Identity", import_pass},
+    {"LeakyRelu", import_function},
+    {"Log", import_function},
     {"MatMul", import_mat_mul},
     {"MaxPool", import_pool},
     {"Mean", import_mean},
     {"Mul", import_other},
+    {"Neg", import_function},
     {"Pack", import_pack},
     {"Pad", import_pad},
     {"PreventGradient", import_pass},
     {"ReadVariableOp", import_read},
+    {"Reciprocal", import_function},
     {"Relu", import_relu},
+    {"Relu6", import_clip},
     {"Reshape", import_reshape},
     {"Rsqrt", import_other},
     {"Shape", import_shape},
     {"Sigmoid", import_sigmoid},
     {"Softmax", import_softmax},
+    {"Softplus", import_function},
+    {"Softsign", import_function},
+    {"Sqrt", import_function},
     {"Squeeze", import_squeeze},
     {"StopGradient", import_pass},
     {"StridedSlice", import_slice},
     {"Sub", import_other},
+    {"Tanh", import_function},
     {"Transpose", import_transpose},
     {"VarHandleOp", import_handle},
 };

@@ -49,33 +49,45 @@ const char *tf_tensor(const struct tf_network *network, const struct node *node,
     return network->tensors[node->inputs[input]];
 }
 
-static const struct shape *shape_of(const struct tf_network *network, const struct node *node,
-                                    int input)
+const struct shape *tf_shape_of(const struct tf_network *network, const struct node *node,
+                                int input)
 {
     return &graph_value(network->graph, node->inputs[input])->shape;
 }
 
 /* ---- variables ---- */
 
-static bool is_convolution(const struct graph *graph, value_id param)
+static const struct node *convolution_of(const struct graph *graph, value_id param)
 {
     for (int i = 0; i < graph_node_count(graph); i++) {
         const struct node *node = graph_node_at(graph, i);
         if (node->op == &op_conv2d && node->inputs[CONV_WEIGHTS] == param)
-            return true;
+            return node;
     }
-    return false;
+    return NULL;
+}
+
+/* What TensorFlow has an operation of its own for; it takes no unlike strides and no gaps. */
+static bool is_depthwise(const struct graph *graph, const struct node *node)
+{
+    const struct conv_attributes *a = node->attributes;
+    return a->groups > 1 && graph_value(graph, node->inputs[CONV_X])->shape.dim[1] == a->groups &&
+           a->rows.stride == a->columns.stride && a->rows.dilation == 1 && a->columns.dilation == 1;
 }
 
 struct tf_variable tf_variable_of(const struct graph *graph, value_id param, struct arena *arena)
 {
     const struct value *value = graph_value(graph, param);
-    struct tf_variable variable = {.name = tf_name(value->name, arena),
-                                   .shape = value->shape,
-                                   .convolution = is_convolution(graph, param)};
+    const struct node *node = convolution_of(graph, param);
+    struct tf_variable variable = {
+        .name = tf_name(value->name, arena), .shape = value->shape, .convolution = node};
     const int64_t *dim = value->shape.dim;
-    if (variable.convolution)
+    if (node && is_depthwise(graph, node)) {
+        int64_t in = graph_value(graph, node->inputs[CONV_X])->shape.dim[1];
+        variable.shape = SHAPE(dim[2], dim[3], in, dim[0] / in); /* the same order in memory */
+    } else if (node) {
         variable.shape = SHAPE(dim[2], dim[3], dim[1], dim[0]);
+    }
     return variable;
 }
 
@@ -155,9 +167,6 @@ static void write_variable(struct tf_network *network, value_id param)
 
 /* ---- operations ---- */
 
-/* Each writes what a node computes and returns the name of the result. */
-typedef const char *write_fn(struct tf_network *network, const struct node *node);
-
 const char *tf_write_bias(struct tf_network *network, const struct node *node, const char *x,
                           int input)
 {
@@ -185,9 +194,10 @@ static void attr_padding(struct tf_network *network, const struct window *rows,
 static const char *write_conv2d(struct tf_network *network, const struct node *node)
 {
     const struct conv_attributes *a = node->attributes;
-    const char *name = tf_join(network, tf_stem(network, node), "Conv2D");
+    const char *op = is_depthwise(network->graph, node) ? "DepthwiseConv2dNative" : "Conv2D";
+    const char *name = tf_join(network, tf_stem(network, node), op);
     struct tf_nodes *nodes = network->nodes;
-    tf_begin(nodes, "Conv2D", name);
+    tf_begin(nodes, op, name);
     tf_input(nodes, tf_tensor(network, node, CONV_X));
     tf_input(nodes, tf_tensor(network, node, CONV_WEIGHTS));
     tf_attr_type(nodes, "T", TF_FLOAT);
@@ -242,7 +252,7 @@ static const char *write_batch_norm(struct tf_network *network, const struct nod
     const struct batch_norm_attributes *a = node->attributes;
     const char *name = tf_join(network, tf_stem(network, node), "FusedBatchNormV3");
     struct tf_nodes *nodes = network->nodes;
-    if (shape_of(network, node, BATCH_NORM_X)->ndim == 2)
+    if (tf_shape_of(network, node, BATCH_NORM_X)->ndim == 2)
         return write_norm_of_rows(network, node);
     tf_begin(nodes, "FusedBatchNormV3", name);
     for (int i = 0; i < node->input_count; i++)
@@ -256,24 +266,30 @@ static const char *write_batch_norm(struct tf_network *network, const struct nod
     return name;
 }
 
-/* Cells that are never the greatest, around a picture. */
-static const char *pad_for_max(struct tf_network *network, const struct node *node, const char *x)
+static bool has_border(const struct pool_attributes *a)
+{
+    return a->rows.padding == PADDING_EXPLICIT && (a->rows.pad_before || a->rows.pad_after ||
+                                                   a->columns.pad_before || a->columns.pad_after);
+}
+
+/* Cells around a picture that are never the greatest, or zeros that count in a mean. */
+static const char *write_border(struct tf_network *network, const struct node *node, const char *x)
 {
     const struct pool_attributes *a = node->attributes;
     struct tf_nodes *nodes = network->nodes;
     const char *stem = tf_stem(network, node);
-    const char *name = tf_join(network, stem, "PadV2"), *least = tf_join(network, stem, "least");
+    const char *name = tf_join(network, stem, "PadV2"), *fill = tf_join(network, stem, "fill");
     const char *paddings = tf_join(network, stem, "paddings");
     int32_t cells[4][2] = {{0, 0},
                            {a->rows.pad_before, a->rows.pad_after},
                            {a->columns.pad_before, a->columns.pad_after},
                            {0, 0}};
     tf_const(nodes, paddings, &(struct tensor){DTYPE_I32, SHAPE(4, 2), cells});
-    tf_const_float(nodes, least, -FLT_MAX);
+    tf_const_float(nodes, fill, a->max ? -FLT_MAX : 0);
     tf_begin(nodes, "PadV2", name);
     tf_input(nodes, x);
     tf_input(nodes, paddings);
-    tf_input(nodes, least);
+    tf_input(nodes, fill);
     tf_attr_type(nodes, "T", TF_FLOAT);
     tf_attr_type(nodes, "Tpaddings", TF_INT32);
     tf_end(nodes);
@@ -286,8 +302,8 @@ static const char *write_pool(struct tf_network *network, const struct node *nod
     const char *op = a->max ? "MaxPool" : "AvgPool", *x = tf_tensor(network, node, 0);
     const char *name = tf_join(network, tf_stem(network, node), op);
     struct tf_nodes *nodes = network->nodes;
-    if (a->max && a->rows.padding == PADDING_EXPLICIT)
-        x = pad_for_max(network, node, x);
+    if (has_border(a))
+        x = write_border(network, node, x);
     tf_begin(nodes, op, name);
     tf_input(nodes, x);
     tf_attr_type(nodes, "T", TF_FLOAT);
@@ -314,11 +330,11 @@ static const char *write_global_pool(struct tf_network *network, const struct no
     return name;
 }
 
-static const char *write_transpose(struct tf_network *network, const char *stem, const char *x,
-                                   const int32_t order[4])
+const char *tf_write_transpose(struct tf_network *network, const char *stem, const char *x,
+                               const int32_t *order, int count)
 {
     const char *name = tf_join(network, stem, "transpose"), *perm = tf_join(network, name, "perm");
-    tf_const_ints(network->nodes, perm, order, 4);
+    tf_const_ints(network->nodes, perm, order, count);
     tf_begin(network->nodes, "Transpose", name);
     tf_input(network->nodes, x);
     tf_input(network->nodes, perm);
@@ -346,14 +362,14 @@ const char *tf_write_reshape(struct tf_network *network, const char *stem, const
 static const char *write_flatten(struct tf_network *network, const struct node *node)
 {
     const char *stem = tf_stem(network, node), *x = tf_tensor(network, node, 0);
-    const struct shape *shape = shape_of(network, node, 0);
+    const struct shape *shape = tf_shape_of(network, node, 0);
     int64_t width = graph_value(network->graph, node->output)->shape.dim[1];
     if (shape->ndim == 4 && shape->dim[1] != width && shape->dim[1] > 1)
-        x = write_transpose(network, stem, x, (int32_t[]){0, 3, 1, 2});
+        x = tf_write_transpose(network, stem, x, (int32_t[]){0, 3, 1, 2}, 4);
     return tf_write_reshape(network, stem, x, (int32_t[]){-1, (int32_t)width}, 2);
 }
 
-static const char *write_simple(struct tf_network *network, const struct node *node, const char *op)
+const char *tf_write_simple(struct tf_network *network, const struct node *node, const char *op)
 {
     const char *name = tf_join(network, tf_stem(network, node), op);
     tf_begin(network->nodes, op, name);
@@ -366,23 +382,23 @@ static const char *write_simple(struct tf_network *network, const struct node *n
 
 static const char *write_relu(struct tf_network *network, const struct node *node)
 {
-    return write_simple(network, node, "Relu");
+    return tf_write_simple(network, node, "Relu");
 }
 
 static const char *write_sigmoid(struct tf_network *network, const struct node *node)
 {
-    return write_simple(network, node, "Sigmoid");
+    return tf_write_simple(network, node, "Sigmoid");
 }
 
 static const char *write_add(struct tf_network *network, const struct node *node)
 {
-    return write_simple(network, node, "AddV2");
+    return tf_write_simple(network, node, "AddV2");
 }
 
 /* Outside training it passes on what it gets. */
 static const char *write_dropout(struct tf_network *network, const struct node *node)
 {
-    return write_simple(network, node, "Identity");
+    return tf_write_simple(network, node, "Identity");
 }
 
 const char *tf_write_concat(struct tf_network *network, const char *stem, const char *const *parts,
@@ -407,7 +423,7 @@ static const char *write_concat(struct tf_network *network, const struct node *n
     network->failed |= !parts;
     for (int i = 0; parts && i < node->input_count; i++)
         parts[i] = tf_tensor(network, node, i);
-    bool picture = shape_of(network, node, 0)->ndim == 4;
+    bool picture = tf_shape_of(network, node, 0)->ndim == 4;
     return parts ? tf_write_concat(network, tf_stem(network, node), parts, node->input_count,
                                    picture ? 3 : 1)
                  : "";
@@ -428,53 +444,37 @@ static const char *write_normalize(struct tf_network *network, const struct node
 
 /* ---- the whole ---- */
 
-static const struct {
+static const struct writer {
     const char *op;
-    write_fn *write;
+    tf_write_fn *write;
 } writers[] = {
-    {"add", write_add},
-    {"avg_pool", write_pool},
-    {"batch_norm", write_batch_norm},
-    {"concat", write_concat},
-    {"conv2d", write_conv2d},
-    {"dense", write_dense},
-    {"dropout", write_dropout},
-    {"embedding", tf_write_embedding},
-    {"flatten", write_flatten},
-    {"global_avg_pool", write_global_pool},
-    {"max_pool", write_pool},
-    {"normalize", write_normalize},
-    {"relu", write_relu},
-    {"sigmoid", write_sigmoid},
+    {"add", write_add},         {"arithmetic", tf_write_arithmetic},
+    {"avg_pool", write_pool},   {"batch_norm", write_batch_norm},
+    {"clip", tf_write_clip},    {"concat", write_concat},
+    {"conv2d", write_conv2d},   {"dense", write_dense},
+    {"dropout", write_dropout}, {"embedding", tf_write_embedding},
+    {"flatten", write_flatten}, {"global_avg_pool", write_global_pool},
+    {"max_pool", write_pool},   {"normalize", write_normalize},
+    {"relu", write_relu},       {"reshape", tf_write_new_shape},
+    {"sigmoid", write_sigmoid}, {"softmax", tf_write_softmax},
+    {"unary", tf_write_unary},
 };
 
-static write_fn *find_writer(const struct node *node)
+static const struct writer *find_writer(const struct node *node)
 {
-    for (size_t i = 0; i < sizeof writers / sizeof *writers; i++)
-        if (!strcmp(writers[i].op, node->op->name))
-            return writers[i].write;
-    return NULL;
+    return spelling_find(writers, sizeof writers / sizeof *writers, sizeof *writers,
+                         node->op->name);
 }
 
-/* TensorFlow pads neither means of windows nor both axes by unlike rules. */
+/* TensorFlow's means of windows leave padding out where it chooses it, and know no other. */
 static bool can_write(const struct node *node)
 {
     if (!find_writer(node))
         return false;
     if (strcmp(node->op->name, "avg_pool") != 0)
         return true;
-    return ((const struct pool_attributes *)node->attributes)->rows.padding != PADDING_EXPLICIT;
-}
-
-static int check(const struct tf_network *network, struct error *err)
-{
-    struct unsupported list = {0};
-    for (int i = 0; i < graph_node_count(network->graph); i++) {
-        const struct node *node = graph_node_at(network->graph, i);
-        if (network->needed[node->output] && !can_write(node))
-            unsupported_add(&list, node->op->name, node->name);
-    }
-    return unsupported_refuse(&list, "a SavedModel has no words for", err);
+    const struct pool_attributes *a = node->attributes;
+    return a->rows.padding == PADDING_SAME ? !a->count_padding : a->count_padding || !has_border(a);
 }
 
 /* Pictures that come with their channels first. */
@@ -485,15 +485,15 @@ static void turn_inputs(struct tf_network *network)
         const struct value *value = graph_value(network->graph, input);
         if (network->needed[input] && value->shape.ndim == 4 && !value->channels_last)
             network->tensors[input] =
-                write_transpose(network, tf_join(network, "inputs", value->name),
-                                network->tensors[input], (int32_t[]){0, 2, 3, 1});
+                tf_write_transpose(network, tf_join(network, "inputs", value->name),
+                                   network->tensors[input], (int32_t[]){0, 2, 3, 1}, 4);
     }
 }
 
 int tf_network_write(struct tf_network *network, struct error *err)
 {
     const struct graph *graph = network->graph;
-    if (check(network, err) < 0)
+    if (spelling_check(graph, network->needed, can_write, "a SavedModel has no words for", err) < 0)
         return -1;
     turn_inputs(network);
     for (value_id value = 0; value < graph_value_count(graph); value++)
@@ -502,7 +502,7 @@ int tf_network_write(struct tf_network *network, struct error *err)
     for (int i = 0; i < graph_node_count(graph) && !network->failed; i++) {
         const struct node *node = graph_node_at(graph, i);
         if (network->needed[node->output])
-            network->tensors[node->output] = find_writer(node)(network, node);
+            network->tensors[node->output] = find_writer(node)->write(network, node);
     }
     return network->failed || network->nodes->bytes.failed
                ? error_set(err, ERROR_MEMORY, "no memory for the SavedModel's graph")

@@ -4,12 +4,9 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "exec/op.h"
+#include "ops/elements.h"
 
 extern const struct op op_arithmetic;
-
-struct attributes {
-    enum arithmetic kind;
-};
 
 static const char *const names[] = {"sum", "difference", "product", "quotient"};
 
@@ -123,7 +120,7 @@ static void forward_row(enum arithmetic kind, const float *a, int64_t a_step, co
 
 static void forward(const struct op_run *run)
 {
-    const struct attributes *attributes = run->node->node->attributes;
+    const struct arithmetic_attributes *attributes = run->node->node->attributes;
     const struct state *state = run->state;
     const struct operand *a = &state->operands[0], *b = &state->operands[1];
     int last = state->shape.ndim - 1;
@@ -154,7 +151,7 @@ static double slope(enum arithmetic kind, int operand, double x, double y, doubl
  * their order in memory, so that threads do not matter. */
 static float gather(const struct op_run *run, int operand, int64_t index)
 {
-    const struct attributes *attributes = run->node->node->attributes;
+    const struct arithmetic_attributes *attributes = run->node->node->attributes;
     const struct state *state = run->state;
     const struct operand *a = &state->operands[0], *b = &state->operands[1];
     const struct operand *own = &state->operands[operand];
@@ -222,7 +219,7 @@ value_id lockstep_arithmetic(struct graph *graph, value_id a, value_id b, enum a
         return lockstep_add(graph, a, b);
     value_id inputs[] = {a, b};
     return graph_node(graph, &op_arithmetic, graph_make_name(graph, names[kind]),
-                      &(struct attributes){kind}, inputs, 2);
+                      &(struct arithmetic_attributes){kind}, inputs, 2);
 }
 
 /* By turns: rows repeated, columns repeated, nothing repeated, a parameter. */
@@ -247,7 +244,7 @@ static value_id example(struct graph *graph, int variant)
 }
 
 const struct op op_arithmetic = {.name = "arithmetic",
-                                 .attributes_size = sizeof(struct attributes),
+                                 .attributes_size = sizeof(struct arithmetic_attributes),
                                  .infer = infer,
                                  .kernels = kernels,
                                  .example = example};

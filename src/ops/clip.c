@@ -6,17 +6,14 @@
 #include "base/error.h"
 #include "exec/elementwise.h"
 #include "exec/op.h"
+#include "ops/elements.h"
 
 extern const struct op op_clip;
-
-struct attributes {
-    float low, high;
-};
 
 static int infer(const struct graph *graph, const struct node *node, struct value *out,
                  struct error *err)
 {
-    const struct attributes *a = node->attributes;
+    const struct clip_attributes *a = node->attributes;
     if (!(a->low <= a->high))
         return error_set(err, ERROR_FORMAT, "nothing lies between %g and %g", (double)a->low,
                          (double)a->high);
@@ -31,7 +28,7 @@ struct state {
 /* The padding of a blocked layout must stay zero: where zero itself is cut, row-major order. */
 static int prepare(struct plan_builder *builder, struct plan_node *node, struct error *err)
 {
-    const struct attributes *a = node->node->attributes;
+    const struct clip_attributes *a = node->node->attributes;
     struct state *state = ARENA_NEW(builder_arena(builder), struct state);
     if (!state)
         return error_set(err, ERROR_MEMORY, "no memory for a clip");
@@ -80,7 +77,7 @@ static size_t piece_length(size_t first, size_t count)
 
 static void forward(const struct op_run *run)
 {
-    const struct attributes *a = run->node->node->attributes;
+    const struct clip_attributes *a = run->node->node->attributes;
     size_t count = ((const struct state *)run->state)->count;
 #pragma omp parallel for schedule(static) if (count > ELEMENTWISE_PIECE)
     for (size_t at = 0; at < count; at += ELEMENTWISE_PIECE)
@@ -89,7 +86,7 @@ static void forward(const struct op_run *run)
 
 static void backward(const struct op_run *run)
 {
-    const struct attributes *a = run->node->node->attributes;
+    const struct clip_attributes *a = run->node->node->attributes;
     size_t count = ((const struct state *)run->state)->count;
 #pragma omp parallel for schedule(static) if (count > ELEMENTWISE_PIECE)
     for (size_t at = 0; at < count; at += ELEMENTWISE_PIECE)
@@ -110,12 +107,12 @@ value_id lockstep_clip(struct graph *graph, value_id x, float low, float high)
     if (!graph_holds(graph, x, "clip"))
         return -1;
     return graph_node(graph, &op_clip, graph_make_name(graph, "clip"),
-                      &(struct attributes){low, high}, &x, 1);
+                      &(struct clip_attributes){low, high}, &x, 1);
 }
 
 static value_id example(struct graph *graph, int variant)
 {
-    static const struct attributes variants[] = {{-0.6f, 0.9f}, {0.3f, INFINITY}};
+    static const struct clip_attributes variants[] = {{-0.6f, 0.9f}, {0.3f, INFINITY}};
     if (variant >= (int)(sizeof variants / sizeof variants[0]))
         return -1;
     value_id x = lockstep_input(graph, "x", DTYPE_F32, SHAPE(SHAPE_BATCH, 3, 4, 5));
@@ -123,7 +120,7 @@ static value_id example(struct graph *graph, int variant)
 }
 
 const struct op op_clip = {.name = "clip",
-                           .attributes_size = sizeof(struct attributes),
+                           .attributes_size = sizeof(struct clip_attributes),
                            .infer = infer,
                            .kernels = kernels,
                            .example = example};

@@ -2,17 +2,14 @@
  * To [N, K] there is flatten, which a dense layer looks through. */
 #include "base/error.h"
 #include "exec/op.h"
+#include "ops/elements.h"
 
 extern const struct op op_reshape;
-
-struct attributes {
-    struct shape shape;
-};
 
 static int infer(const struct graph *graph, const struct node *node, struct value *out,
                  struct error *err)
 {
-    const struct attributes *a = node->attributes;
+    const struct reshape_attributes *a = node->attributes;
     const struct shape *x = &graph_value(graph, node->inputs[0])->shape;
     bool valid =
         a->shape.ndim >= 1 && a->shape.ndim <= TENSOR_MAX_DIMS && a->shape.dim[0] == SHAPE_BATCH;
@@ -34,7 +31,7 @@ value_id lockstep_reshape(struct graph *graph, value_id x, struct shape shape)
     if (!graph_holds(graph, x, "reshape"))
         return -1;
     return graph_node(graph, &op_reshape, graph_make_name(graph, "reshape"),
-                      &(struct attributes){shape}, &x, 1);
+                      &(struct reshape_attributes){shape}, &x, 1);
 }
 
 static value_id example(struct graph *graph, int variant)
@@ -46,7 +43,7 @@ static value_id example(struct graph *graph, int variant)
 }
 
 const struct op op_reshape = {.name = "reshape",
-                              .attributes_size = sizeof(struct attributes),
+                              .attributes_size = sizeof(struct reshape_attributes),
                               .infer = infer,
                               .kernels = kernels,
                               .example = example};

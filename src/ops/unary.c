@@ -5,13 +5,9 @@
 #include "base/error.h"
 #include "exec/elementwise.h"
 #include "exec/op.h"
+#include "ops/elements.h"
 
 extern const struct op op_unary;
-
-struct attributes {
-    enum unary kind;
-    float alpha, beta;
-};
 
 static float sigmoid_of(float x)
 {
@@ -110,7 +106,7 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
 
 static void forward(const struct op_run *run)
 {
-    const struct attributes *a = run->node->node->attributes;
+    const struct unary_attributes *a = run->node->node->attributes;
     size_t count = ((const struct state *)run->state)->count;
     const float *x = run->inputs[0];
 #pragma omp parallel for schedule(static) if (count > ELEMENTWISE_PIECE)
@@ -120,7 +116,7 @@ static void forward(const struct op_run *run)
 
 static void backward(const struct op_run *run)
 {
-    const struct attributes *a = run->node->node->attributes;
+    const struct unary_attributes *a = run->node->node->attributes;
     size_t count = ((const struct state *)run->state)->count;
     const float *x = run->inputs[0], *y = run->output, *gradient = run->gradients[0];
 #pragma omp parallel for schedule(static) if (count > ELEMENTWISE_PIECE)
@@ -144,7 +140,7 @@ value_id lockstep_unary(struct graph *graph, value_id x, enum unary kind, float 
     if (!graph_holds(graph, x, functions[kind].name))
         return -1;
     return graph_node(graph, &op_unary, graph_make_name(graph, functions[kind].name),
-                      &(struct attributes){kind, alpha, beta}, &x, 1);
+                      &(struct unary_attributes){kind, alpha, beta}, &x, 1);
 }
 
 /* Logarithm, root and their kind need numbers above zero, which the exponential function gives. */
@@ -161,7 +157,7 @@ static value_id example(struct graph *graph, int variant)
 }
 
 const struct op op_unary = {.name = "unary",
-                            .attributes_size = sizeof(struct attributes),
+                            .attributes_size = sizeof(struct unary_attributes),
                             .infer = op_infer_same,
                             .kernels = kernels,
                             .example = example};

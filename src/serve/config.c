@@ -233,6 +233,11 @@ static int check_model(const struct model_config *model, struct error *err)
                          model->name);
     if (!model->base_path || !*model->base_path)
         return error_set(err, ERROR_FORMAT, "model '%s' has no base_path", model->name);
+    if (strstr(model->base_path, "://"))
+        return error_set(err, ERROR_FORMAT,
+                         "model '%s': %s: models are served from a file system; mount the store "
+                         "there, or copy the versions into a directory and give that",
+                         model->name, model->base_path);
     return check_labels(model, err);
 }
 

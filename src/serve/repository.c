@@ -79,7 +79,7 @@ static bool has_available(const struct model *model)
 static void version_path(const struct model *model, const struct version *version,
                          char path[PATH_MAX])
 {
-    snprintf(path, PATH_MAX, "%s/%" PRId64, model->config.base_path, version->number);
+    version_files_path(model->config.base_path, version->number, path);
 }
 
 static int read_version(struct repository *repository, const struct model *model,

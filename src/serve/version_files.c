@@ -4,12 +4,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "convert/imported.h"
 
 static bool read_number(const char *name, int64_t *out)
 {
@@ -27,8 +28,20 @@ static int falling(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
+void version_files_path(const char *directory, int64_t version, char out[PATH_MAX])
+{
+    if (imported_is_file(directory))
+        snprintf(out, PATH_MAX, "%s", directory);
+    else
+        snprintf(out, PATH_MAX, "%s/%" PRId64, directory, version);
+}
+
 int version_files_list(const char *directory, int64_t *out, struct error *err)
 {
+    if (imported_is_file(directory)) {
+        out[0] = 1;
+        return 1;
+    }
     DIR *entries = opendir(directory);
     if (!entries)
         return error_set(err, ERROR_IO, "%s: %s", directory, strerror(errno));
@@ -54,6 +67,12 @@ static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
     return hash;
 }
 
+static uint64_t mix_file(uint64_t hash, const struct stat *info)
+{
+    hash = mix(hash, &info->st_size, sizeof info->st_size);
+    return mix(hash, &info->st_mtim, sizeof info->st_mtim);
+}
+
 enum { STAMP_DEPTH = 4, STAMP_ENTRIES = 10000 };
 
 static uint64_t stamp_below(int parent, const char *name, int depth, int *left)
@@ -73,8 +92,7 @@ static uint64_t stamp_below(int parent, const char *name, int depth, int *left)
             fstatat(dirfd(entries), entry->d_name, &info, 0) < 0)
             continue;
         uint64_t hash = mix(0xcbf29ce484222325u, entry->d_name, strlen(entry->d_name));
-        hash = mix(hash, &info.st_size, sizeof info.st_size);
-        hash = mix(hash, &info.st_mtim, sizeof info.st_mtim);
+        hash = mix_file(hash, &info);
         if (S_ISDIR(info.st_mode) && depth < STAMP_DEPTH) {
             uint64_t below = stamp_below(dirfd(entries), entry->d_name, depth + 1, left);
             hash = mix(hash, &below, sizeof below);
@@ -88,5 +106,8 @@ static uint64_t stamp_below(int parent, const char *name, int depth, int *left)
 uint64_t version_files_stamp(const char *directory)
 {
     int left = STAMP_ENTRIES;
+    struct stat info;
+    if (stat(directory, &info) == 0 && S_ISREG(info.st_mode))
+        return mix_file(0, &info);
     return stamp_below(AT_FDCWD, directory, 0, &left);
 }

@@ -118,6 +118,36 @@ grep -q 'version 2 is not served' "$log" || fail "nothing was said about the bro
 stop 0
 grep -q draining "$log" || fail "it did not drain: $(cat "$log")"
 
+# --- an ONNX file alone is version 1 of a model of its name; a path needs no option
+cp "$work/models/1/model.onnx" "$work/alone.onnx"
+serve onnx "$work/alone.onnx"
+ready
+ask -d @"$work/body" "$url/v1/models/alone:predict"
+answers 200
+[ "$(cat "$work/out")" = "$first" ] || fail "the ONNX file answers otherwise than the SavedModel beside it"
+ask "$url/v1/models/alone/versions/1"
+answers 200
+mentions out AVAILABLE
+stop 0
+serve path "figures=$work/models" --model "$work/alone.onnx" --model "second=$work/alone.onnx"
+ready
+for name in figures alone second; do
+    ask -d @"$work/body" "$url/v1/models/$name:predict"
+    answers 200
+done
+stop 0
+head -c 5000 "$work/alone.onnx" >"$work/half.onnx"
+serve half "$work/half.onnx" --max-num-load-retries 0
+until ask "$url/v1/models/half/versions/1" && grep -q END "$work/out"; do sleep 0.05; done
+mentions out 'half.onnx'
+stop 0
+run 1 serve s3://bucket/digits
+mentions err "model 'digits': s3://bucket/digits: models are served from a file system"
+run 1 serve --model digits=gs://bucket/digits
+mentions err "mount the store there, or copy the versions into a directory"
+run 2 serve
+mentions err "which models? Give a directory or an ONNX file"
+
 # --- versions, labels and batching from TF Serving's files
 cat >"$work/models.config" <<EOC
 model_config_list { config {

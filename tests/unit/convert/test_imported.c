@@ -24,20 +24,26 @@ struct trained {
     struct face face;
 };
 
+static void finish_trained(struct trained *trained)
+{
+    struct plan_options options = {.mode = PLAN_SERVE, .batch = 3, .threads = 1};
+    struct error err = {0};
+    ASSERT_OK(params_create(trained->graph, 0, NULL, &trained->params, &err), err);
+    ASSERT_OK(plan_create(trained->graph, trained->params, &options, &trained->plan, &err), err);
+    ASSERT_OK(params_initialize(trained->params, 7, &err), err);
+    plan_destroy(trained->plan); /* it folded what was there before */
+    ASSERT_OK(plan_create(trained->graph, trained->params, &options, &trained->plan, &err), err);
+}
+
 static struct trained make_trained(const char *name, const struct model_args *args)
 {
     const struct model *model = model_find(name);
     struct trained trained = {.graph = graph_create(),
                               .face = {.model = name, .built_in = true, .args = *args}};
-    struct plan_options options = {.mode = PLAN_SERVE, .batch = 3, .threads = 1};
     struct error err = {0};
     model->build(trained.graph, args);
     ASSERT_OK(graph_finish(trained.graph, &err), err);
-    ASSERT_OK(params_create(trained.graph, 0, NULL, &trained.params, &err), err);
-    ASSERT_OK(plan_create(trained.graph, trained.params, &options, &trained.plan, &err), err);
-    ASSERT_OK(params_initialize(trained.params, 7, &err), err);
-    plan_destroy(trained.plan); /* it folded what was there before */
-    ASSERT_OK(plan_create(trained.graph, trained.params, &options, &trained.plan, &err), err);
+    finish_trained(&trained);
     return trained;
 }
 
@@ -142,6 +148,96 @@ TEST(imported, network_computes_the_bits_of_the_one_that_was_exported)
 }
 
 /* ---- signatures ---- */
+
+/* Operations that came with ONNX files, on pictures and on rows; ONNX has a word for each. */
+static void build_functions(struct graph *graph)
+{
+    value_id x = lockstep_image_input(graph, 3, 8, 8);
+    x = lockstep_conv2d(graph, x, 6, (struct conv2d_options){.kernel = 3, .groups = 3});
+    x = lockstep_clip(graph, x, 0, 6);
+    for (int kind = UNARY_TANH; kind <= UNARY_ABS; kind++)
+        if (kind != UNARY_LOG && kind != UNARY_SQRT && kind != UNARY_SILU && kind != UNARY_GELU)
+            x = lockstep_unary(graph, x, (enum unary)kind, 0.3f, 0.4f);
+    value_id part =
+        lockstep_clip(graph, lockstep_unary(graph, x, UNARY_NEGATE, 0, 0), -0.5f, 0.25f);
+    value_id mean = lockstep_global_avg_pool(graph, x);
+    x = lockstep_arithmetic(graph, x, mean, ARITHMETIC_MULTIPLY);
+    x = lockstep_arithmetic(graph, x, part, ARITHMETIC_SUBTRACT);
+    x = lockstep_softmax(graph, x, 1);
+    x = lockstep_reshape(graph, x, SHAPE(SHAPE_BATCH, 4, 9, 6));
+    x = lockstep_log_softmax(graph, x, 2);
+    lockstep_classifier(graph,
+                        lockstep_dense(graph, lockstep_flatten(graph, x), 5,
+                                       (struct dense_options){.name = "last"}),
+                        0);
+}
+
+static struct trained make_functions(void)
+{
+    struct trained trained = {.graph = graph_create(), .face = {.model = "functions"}};
+    struct error err = {0};
+    build_functions(trained.graph);
+    ASSERT_OK(graph_finish(trained.graph, &err), err);
+    finish_trained(&trained);
+    return trained;
+}
+
+TEST(imported, a_network_of_the_users_is_read_by_the_operations_it_was_made_of)
+{
+    struct trained made = make_functions();
+    struct imported *model = read_new(export_new(&made, "functions"));
+    assert_same_answers(&made, model);
+    ASSERT_INT(model->output_count, ==, 1); /* what the file has besides is for others */
+    ASSERT_TEXT(model->model, "functions");
+    ASSERT_TRUE(imported_signature(model, "predict") && imported_signature(model, "image_bytes"));
+    imported_destroy(model);
+    destroy_trained(&made);
+}
+
+/* What the file says of weights does not count: the variables have checksums. */
+TEST(imported, damaged_variables_are_found_though_another_file_has_the_weights)
+{
+    struct trained made = make_functions();
+    struct imported *model;
+    struct error err = {0};
+    const char *path = export_new(&made, "damaged");
+    char data[PATH_MAX];
+    snprintf(data, sizeof data, "%s/variables/variables.data-00000-of-00001", path);
+    FILE *file = fopen(data, "r+b");
+    ASSERT_TRUE(file && fseek(file, 100, SEEK_SET) == 0 && fputc(0x5a, file) != EOF);
+    fclose(file);
+    ASSERT_INT(imported_read(path, &model, &err), <, 0);
+    destroy_trained(&made);
+}
+
+TEST(imported, an_onnx_file_alone_is_a_model)
+{
+    struct trained made = make_functions();
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/model.onnx", export_new(&made, "alone"));
+    ASSERT_TRUE(imported_is_file(path));
+    ASSERT_FALSE(imported_is_file(test_path("alone")));
+    struct imported *model = read_new(path);
+    assert_same_answers(&made, model);
+    ASSERT_TEXT(model->model, "model");
+    ASSERT_TRUE(imported_signature(model, "serving_default"));
+    imported_destroy(model);
+    destroy_trained(&made);
+}
+
+TEST(imported, a_version_that_is_withdrawn_is_none_any_more)
+{
+    struct trained digits = make_digits();
+    char aside[PATH_MAX];
+    struct error err = {0};
+    const char *path = export_new(&digits, "withdrawn");
+    ASSERT_TRUE(export_is(test_path("withdrawn")));
+    ASSERT_OK(export_withdraw(path, aside, &err), err);
+    ASSERT_FALSE(export_is(test_path("withdrawn")));
+    ASSERT_TRUE(export_is(aside));
+    ASSERT_CONTAINS(aside, "/withdrawn/withdrawn-1-");
+    destroy_trained(&digits);
+}
 
 static const struct signature *must_have(const struct imported *model, const char *name)
 {

@@ -107,6 +107,8 @@ TEST(config, says_where_and_what_is_wrong)
             "only one policy");
     refuses("model_config_list { config { name: 'a' base_path: 'x' logging_config {} } }",
             "--access-log");
+    refuses("model_config_list { config { name: 'a' base_path: 's3://bucket/a' } }",
+            "model 'a': s3://bucket/a: models are served from a file system; mount the store");
     refuses("custom_model_config {}", "only model_config_list");
     refuses("model_config_list { config { name: 'a' base_path: 'x' "
             "version_labels { key: 'l' value: 99999999999999999999 } } }",
