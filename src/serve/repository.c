@@ -120,21 +120,23 @@ struct loading {
     int status;
 };
 
-static void *load_after_others(void *context)
+static void *load_aside(void *context)
 {
     struct loading *loading = context;
-    setpriority(PRIO_PROCESS, (id_t)gettid(), LOADING_NICENESS);
+    if (has_available(loading->model))
+        setpriority(PRIO_PROCESS, (id_t)gettid(), LOADING_NICENESS);
     loading->status = read_version(loading->repository, loading->model, loading->version,
                                    &loading->servable, &loading->err);
     return NULL;
 }
 
-/* Beside a version that answers, loading steps back: on a thread of its own, whose helpers inherit
- * that they come after everyone else. */
+/* On a thread of its own, whose OpenMP helpers end with it: while there are more of them than cores,
+ * none waits by spinning, and those who answer shall. Beside a version that answers it steps back,
+ * and its helpers inherit that they come after everyone else. */
 static void load(struct loading *loading)
 {
     pthread_t thread;
-    if (has_available(loading->model) && thread_start(&thread, load_after_others, loading) == 0) {
+    if (thread_start(&thread, load_aside, loading) == 0) {
         pthread_join(thread, NULL);
         return;
     }
