@@ -78,14 +78,6 @@ void dnn_set_threads(int threads)
 #endif
 }
 
-void dnn_gather_threads(int threads)
-{
-    (void)threads; /* without OpenMP there are none */
-#pragma omp parallel for num_threads(threads)
-    for (int i = 0; i < threads; i++)
-        ;
-}
-
 /* --- Layouts --- */
 
 static dnnl_memory_desc_t *desc(struct layout *layout)

@@ -25,8 +25,6 @@ const char *dnn_version(void);
 const char *dnn_instruction_set(void);
 /* How many threads primitives made and run from this thread use. */
 void dnn_set_threads(int threads);
-/* Makes the helpers of the calling thread now, not when it first computes. */
-void dnn_gather_threads(int threads);
 
 struct layout layout_plain(const struct shape *shape);         /* row-major float */
 struct layout layout_channels_last(const struct shape *shape); /* N, H, W, C in memory */

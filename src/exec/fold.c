@@ -117,13 +117,17 @@ static int fill_copy(struct plan *plan, const struct weight_copy *copy, struct f
                            plan->buffers[copy->buffer].pointer, err);
 }
 
+/* On one thread: hundreds of short pieces of work, after each of which threads would meet, and on a
+ * busy machine wait for one that is not running, cost more than two threads save. */
 int plan_fill_copies(struct plan *plan, struct error *err)
 {
     struct folding folding = {0};
     int status = 0;
+    dnn_set_threads(1);
     for (int i = 0; status == 0 && i < plan->copy_count; i++)
         if (!plan->buffers[plan->copies[i].buffer].borrowed)
             status = fill_copy(plan, &plan->copies[i], &folding, err);
+    dnn_set_threads(plan->options.threads);
     release_folding(&folding);
     return status;
 }

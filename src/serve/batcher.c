@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
-#include "exec/dnn.h"
 #include "serve/inference.h"
 #include "serve/servable.h"
 #include "serve/stats.h"
@@ -157,16 +156,10 @@ static void compute(struct worker *worker, int count)
         worker->batch[i]->done(worker->batch[i]);
 }
 
-/* Helpers come first: the first question need not wait for them, and the OpenMP runtime, which lets
- * threads spin only while it has started no more of them than there are cores, lets none spin while a
- * model is loaded. Else loading on a busy machine would take seconds: its threads would wait for each
- * other on cores that they themselves keep busy. */
 static void *work(void *context)
 {
     struct worker *worker = context;
     struct batcher *batcher = worker->batcher;
-    if (batcher->settings.threads > 1)
-        dnn_gather_threads(batcher->settings.threads);
     pthread_mutex_lock(&batcher->lock);
     for (;;) {
         struct inference *dropped = NULL;

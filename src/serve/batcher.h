@@ -15,7 +15,6 @@ struct serve_stats;
 struct batcher_settings {
     struct batch_rules rules;
     int workers;               /* threads; at least 1 */
-    int threads;               /* of a plan; workers that will need helpers have them at once */
     double (*now)(void);       /* NULL: clock_seconds */
     struct serve_stats *stats; /* told of each batch; NULL: nobody */
 };

@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/threads.h"
 #include "serve/tokens.h"
 
 struct serve_core {
@@ -49,9 +48,6 @@ static int open_parts(struct serve_core *core, const struct core_settings *setti
     repository.workers = batcher.workers;
     repository.max_batch = batcher.rules.max_rows;
     batcher.stats = core->stats;
-    if (repository.threads < 1)
-        repository.threads = threads_available();
-    batcher.threads = repository.threads;
     if (batcher_create(&batcher, &core->batcher, err) < 0 ||
         repository_create(&repository, &core->repository, err) < 0)
         return -1;

@@ -131,8 +131,9 @@ static void *load_aside(void *context)
 }
 
 /* On a thread of its own, whose OpenMP helpers end with it: while there are more of them than cores,
- * none waits by spinning, and those who answer shall. Beside a version that answers it steps back,
- * and its helpers inherit that they come after everyone else. */
+ * the runtime lets none spin between two operations, but puts each to sleep and wakes it, which those
+ * who answer afterwards would pay for. Beside a version that answers it steps back, and its helpers
+ * inherit that they come after everyone else. */
 static void load(struct loading *loading)
 {
     pthread_t thread;
