@@ -15,7 +15,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model")
     parser.add_argument("--input", help="a .npy file; random pictures without it")
-    parser.add_argument("--output", help="where the first answer goes, as .npy")
+    parser.add_argument("--output", help="where the first answer goes, as plain floats")
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--warmup", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=50)
@@ -39,7 +39,7 @@ def main():
     feed = {taken.name: pictures}
     answer = session.run(None, feed)[0]
     if options.output:
-        numpy.save(options.output, answer)
+        answer.tofile(options.output)
     times = []
     for number in range(options.warmup + options.repeats):
         start = time.perf_counter()

@@ -323,7 +323,7 @@ static int fill_plan(struct plan *plan, struct error *err)
  * answer has the same bits on every run. */
 static int worthwhile_threads(const struct graph *graph, const struct plan_options *options)
 {
-    static const double flops_per_thread = 64e6; /* about a millisecond */
+    static const double flops_per_thread = 32e6; /* about half a millisecond */
     double flops = 0;
     for (int n = 0; n < graph_node_count(graph); n++) {
         const struct node *node = graph_node_at(graph, n);

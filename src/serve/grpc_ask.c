@@ -74,51 +74,13 @@ static void answer_all(struct door_call *call)
     door_answer(call, status, err.message);
 }
 
-/* A batch of nothing is done at once, and its event wakes the thread. It is begun under the lock, and
- * calls are taken only after that event: so none is begun once the last call has been answered and
- * the queue may end. */
-static void hand_over(struct door_call *call)
-{
-    struct door_thread *thread = call->thread;
-    call->next = NULL;
-    pthread_mutex_lock(&thread->lock);
-    bool first = !thread->handed;
-    if (first)
-        thread->handed_end = &thread->handed;
-    *thread->handed_end = call;
-    thread->handed_end = &call->next;
-    if (first)
-        thread->door->grpc->grpc_call_start_batch(call->call, NULL, 0, &thread->handed_tag, NULL);
-    pthread_mutex_unlock(&thread->lock);
-}
-
-void door_answer_handed(struct door_thread *thread)
-{
-    pthread_mutex_lock(&thread->lock);
-    struct door_call *next, *call = thread->handed;
-    thread->handed = NULL;
-    pthread_mutex_unlock(&thread->lock);
-    for (; call; call = next) {
-        next = call->next;
-        call->next = NULL;
-        answer_all(call);
-    }
-}
-
-/* On a worker's thread, or inside the core's inference_ask. Answers that were computed together are
- * sent by the thread where their calls arrived, which is woken once for all of them; the worker goes
- * on with the next batch. One that was computed alone is sent at once. */
+/* On a worker's thread, or inside the core's inference_ask. */
 static void question_done(struct inference *inference)
 {
     struct door_question *question = inference->context;
     struct door_call *call = question->call;
-    bool alone = inference->batch <= inference->rows;
-    if (atomic_fetch_sub(&call->unanswered, 1) != 1)
-        return;
-    if (alone)
+    if (atomic_fetch_sub(&call->unanswered, 1) == 1)
         answer_all(call);
-    else
-        hand_over(call);
 }
 
 /* The call may be over before the last ask returns. */

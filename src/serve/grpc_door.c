@@ -47,8 +47,6 @@ static void *turn(void *context)
             return NULL;
         if (event.type == GRPC_OP_COMPLETE && event.tag == &door->shutdown_tag)
             note_shutdown(door);
-        else if (event.type == GRPC_OP_COMPLETE && event.tag == &thread->handed_tag)
-            door_answer_handed(thread);
         else if (event.type == GRPC_OP_COMPLETE)
             call_event(event.tag, event.success);
         if (thread->streams && clock_seconds() - ticked >= tick_seconds) {
@@ -221,7 +219,6 @@ static int make_threads(struct grpc_door *door, struct error *err)
         thread->door = door;
         pthread_mutex_init(&thread->lock, NULL);
         thread->queue = door->grpc->grpc_completion_queue_create_for_next(NULL);
-        thread->handed_tag.event = EVENT_HANDED;
         door->grpc->grpc_server_register_completion_queue(door->server, thread->queue, NULL);
     }
     return 0;

@@ -20,7 +20,6 @@ enum door_event {
     EVENT_WROTE,    /* of a stream */
     EVENT_SENT,     /* the status left */
     EVENTS,
-    EVENT_HANDED = EVENTS, /* of a thread: calls were handed over to it */
 };
 
 /* The tag of a batch: its place in the call tells the event. */
@@ -35,11 +34,9 @@ struct door_thread {
     grpc_completion_queue *queue;
     pthread_t thread;
     bool running;
-    struct door_call *streams;              /* that are open; this thread's alone */
-    pthread_mutex_t lock;                   /* guards `spare`; held for a few instructions */
-    struct door_call *spare;                /* calls that ended, for reuse */
-    struct door_tag handed_tag;             /* of the event that says: calls were handed over */
-    struct door_call *handed, **handed_end; /* calls whose answers are there; guarded by `lock` */
+    struct door_call *streams; /* that are open; this thread's alone */
+    pthread_mutex_t lock;      /* guards `spare`; held for a few instructions */
+    struct door_call *spare;   /* calls that ended, for reuse */
 };
 
 struct grpc_door {
@@ -105,7 +102,7 @@ struct door_call {
     bool greeted; /* the initial metadata left */
     int told;     /* health: the last status that was sent */
     bool writing;
-    struct door_call *next; /* open streams, spare calls, or those handed over */
+    struct door_call *next; /* open streams, or spare calls */
 };
 
 struct door_method {
@@ -130,9 +127,6 @@ const struct door_method *method_at(int index);
 void door_answer(struct door_call *call, enum serve_status status, const char *message);
 /* Sends `reply` as one message of a stream; handle is called again with the next one that comes. */
 void door_write(struct door_call *call);
-
-/* The calls that workers handed over to this thread have their answers: sends them. */
-void door_answer_handed(struct door_thread *thread);
 
 /* Asks all `questions`, whose signature, inputs and rows are filled in; method->finish follows. */
 void door_ask(struct door_call *call);

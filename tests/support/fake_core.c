@@ -29,7 +29,6 @@ struct fake_core {
     int waiting, limit, answered, given_up, held_models;
     bool held, ready, ending;
     double delay, last_deadline;
-    bool together;
     char token[64], configured[512];
     struct fake_model models[MODELS];
     struct arena *arena;
@@ -206,15 +205,12 @@ static void *work(void *context)
             break;
         struct inference *asked = core->first;
         double delay = core->delay;
-        bool together = core->together;
         core->first = asked->next;
         core->waiting--;
         pthread_mutex_unlock(&core->lock);
         if (delay > 0)
             nanosleep(&(struct timespec){(time_t)delay, (long)(fmod(delay, 1) * 1e9)}, NULL);
         decide(core, asked);
-        if (together && asked->batch > 0)
-            asked->batch++;
         asked->done(asked);
         pthread_mutex_lock(&core->lock);
     }
@@ -415,13 +411,6 @@ void fake_core_hold(struct fake_core *core, bool held)
     pthread_mutex_lock(&core->lock);
     core->held = held;
     pthread_cond_broadcast(&core->changed);
-    pthread_mutex_unlock(&core->lock);
-}
-
-void fake_core_set_together(struct fake_core *core, bool together)
-{
-    pthread_mutex_lock(&core->lock);
-    core->together = together;
     pthread_mutex_unlock(&core->lock);
 }
 

@@ -26,8 +26,6 @@ struct grpc_backend fake_core_backend(struct fake_core *core);
 /* While it is held nothing is answered; what waits is, when it is let go. */
 void fake_core_hold(struct fake_core *core, bool held);
 void fake_core_set_delay(struct fake_core *core, double seconds); /* per question */
-/* Says of each answer that another row was computed with it. */
-void fake_core_set_together(struct fake_core *core, bool together);
 void fake_core_set_ready(struct fake_core *core, bool ready);
 void fake_core_set_token(struct fake_core *core, const char *token); /* NULL: all may ask */
 void fake_core_set_limit(struct fake_core *core, int waiting);       /* more are SERVE_EXHAUSTED */

@@ -253,31 +253,6 @@ TEST(grpc_door, lets_calls_in_flight_end_when_it_drains)
     close_scene(&scene);
 }
 
-TEST(grpc_door, answers_all_that_was_computed_together_also_when_it_drains)
-{
-    struct scene scene = {0};
-    struct caller callers[12];
-    int count = sizeof callers / sizeof *callers;
-    open_scene(&scene);
-    fake_core_set_together(scene.core, true);
-    for (int round = 0; round < 3; round++) {
-        fake_core_hold(scene.core, true);
-        for (int i = 0; i < count; i++)
-            start_caller(&scene, &callers[i], 20);
-        wait_until(fake_core_waiting, scene.core, count);
-        fake_core_hold(scene.core, false);
-        if (round == 2)
-            grpc_door_drain(scene.door, 20);
-        for (int i = 0; i < count; i++)
-            ASSERT_INT(end_caller(&callers[i]), ==, SERVE_OK);
-        if (round < 2) {
-            ASSERT_INT(predict(&scene, "sums"), ==, SERVE_OK);
-            check_sums(&scene);
-        }
-    }
-    close_scene(&scene);
-}
-
 TEST(grpc_door, cancels_what_does_not_end_in_time_when_it_drains)
 {
     struct scene scene = {0};
