@@ -120,24 +120,23 @@ struct loading {
     int status;
 };
 
-static void *load_aside(void *context)
+static void *load_after_others(void *context)
 {
     struct loading *loading = context;
-    if (has_available(loading->model))
-        setpriority(PRIO_PROCESS, (id_t)gettid(), LOADING_NICENESS);
+    setpriority(PRIO_PROCESS, (id_t)gettid(), LOADING_NICENESS);
     loading->status = read_version(loading->repository, loading->model, loading->version,
                                    &loading->servable, &loading->err);
     return NULL;
 }
 
-/* On a thread of its own, whose OpenMP helpers end with it: while there are more of them than cores,
- * the runtime lets none spin between two operations, but puts each to sleep and wakes it, which those
- * who answer afterwards would pay for. Beside a version that answers it steps back, and its helpers
- * inherit that they come after everyone else. */
+/* Beside a version that answers, loading steps back: on a thread of its own, whose helpers inherit
+ * that they come after everyone else. The first is loaded on this thread, whose OpenMP helpers stay:
+ * with them there are more than cores, so that the runtime lets those of the workers sleep between
+ * batches. If they spun, a Wide & Deep request would cost twice the processor time. */
 static void load(struct loading *loading)
 {
     pthread_t thread;
-    if (thread_start(&thread, load_aside, loading) == 0) {
+    if (has_available(loading->model) && thread_start(&thread, load_after_others, loading) == 0) {
         pthread_join(thread, NULL);
         return;
     }
