@@ -148,7 +148,11 @@ bench-plan: all $(BUILD)/bench/primitives
 # How long a group stands still when one of its ranks is killed.
 bench-agents: all $(BUILD)/bench/primitives
 	@bench/run-agents $(BENCH_FLAGS)
-.PHONY: bench bench-input bench-ranks bench-net bench-plan bench-agents
+
+# The server against onnxruntime and against TensorFlow behind grpcio. BENCH=resnet50,load,wide_deep.
+bench-serve: all $(BUILD)/bench/primitives
+	@bench/run-serve $(BENCH_FLAGS) $(subst $(comma), ,$(BENCH))
+.PHONY: bench bench-input bench-ranks bench-net bench-plan bench-agents bench-serve
 
 # ---- fuzz: each fuzz/fuzz_NAME.c for FUZZ_SECONDS on its corpus; what it finds stays in build/ ----
 FUZZ_SECONDS ?= 10

@@ -15,6 +15,10 @@ struct client_transport {
                    struct error *err);
     int (*send)(void *state, const struct strbuf *request, bool patient, struct client_answer *out,
                 struct error *err);
+    /* NULL: only one at a time. */
+    int (*begin)(void *state, const struct strbuf *request, int place, struct error *err);
+    int (*next)(void *state, double seconds, int *place, struct client_answer *out,
+                struct error *err);
     int (*scores)(void *state, const char *output, struct arena *arena, struct tensor *out,
                   struct error *err);
 };

@@ -67,6 +67,17 @@ int client_link_send(struct client_link *link, bool patient, struct client_answe
     return link->transport->send(link->state, &link->request, patient, out, err);
 }
 
+int client_link_begin(struct client_link *link, int place, struct error *err)
+{
+    return link->transport->begin(link->state, &link->request, place, err);
+}
+
+int client_link_next(struct client_link *link, double seconds, int *place,
+                     struct client_answer *out, struct error *err)
+{
+    return link->transport->next(link->state, seconds, place, out, err);
+}
+
 int client_link_scores(struct client_link *link, const char *output, struct arena *arena,
                        struct tensor *out, struct error *err)
 {

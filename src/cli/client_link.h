@@ -15,8 +15,10 @@ struct error;
 
 struct client_link_settings {
     bool rest;
+    bool health;        /* asks grpc.health.v1 whether the server is well, and no model */
     const char *server; /* "host:port" */
     const char *model, *signature;
+    int streams;     /* requests at a time; 0: one. Several are for gRPC */
     int64_t version; /* 0: the newest */
     double seconds;  /* deadline of a request; 0: none */
     bool tls;
@@ -47,6 +49,11 @@ struct client_answer {
  * memory is short. */
 int client_link_send(struct client_link *link, bool patient, struct client_answer *out,
                      struct error *err);
+/* The same for several at a time, in places 0 to streams - 1: sends what was prepared, and waits so
+ * long for the next answer (0: only looks, less: as long as it takes): 1 when one came, to *place. */
+int client_link_begin(struct client_link *link, int place, struct error *err);
+int client_link_next(struct client_link *link, double seconds, int *place,
+                     struct client_answer *out, struct error *err);
 /* The scores in the reply that just came: [rows, classes], or [rows] of yes or no. */
 int client_link_scores(struct client_link *link, const char *output, struct arena *arena,
                        struct tensor *out, struct error *err);

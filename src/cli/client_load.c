@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <time.h>
 
 #include "base/arena.h"
 #include "base/clock.h"
@@ -20,13 +21,20 @@ struct load {
     double start;          /* clock_seconds() of request 0, set before the barrier opens */
 };
 
+/* A request that is under way. */
+struct flight {
+    struct arena *arena;
+    struct client_batch batch;
+    int64_t index;
+    double begun;
+};
+
 struct connection {
     struct load *load;
     pthread_t thread;
     bool running;
     struct client_link *link;
-    struct arena *arena;
-    struct client_batch batch;
+    struct flight *flights; /* one for each stream */
     struct load_result result;
     double first, last; /* of what was measured; 0: nothing */
     struct error err;
@@ -52,36 +60,45 @@ int load_count_correct(const struct tensor *scores, const int32_t *labels, int r
 
 /* ---- one request ---------------------------------------------------------------------------- */
 
-static int make_request(struct connection *connection, int64_t index, struct error *err)
+static int make_request(struct connection *connection, struct flight *flight, int64_t index,
+                        struct error *err)
 {
     const struct load_settings *settings = connection->load->settings;
-    arena_reset(connection->arena);
-    if (client_data_batch(settings->data, index * settings->batch, settings->batch,
-                          connection->arena, &connection->batch, err) < 0)
+    arena_reset(flight->arena);
+    flight->index = index;
+    if (settings->data &&
+        client_data_batch(settings->data, index * settings->batch, settings->batch, flight->arena,
+                          &flight->batch, err) < 0)
         return -1;
-    return client_link_prepare(connection->link, &connection->batch, err);
+    return client_link_prepare(connection->link, &flight->batch, err);
 }
 
-static int count_scores(struct connection *connection, struct error *err)
+static int count_scores(struct connection *connection, const struct flight *flight,
+                        struct error *err)
 {
     const struct load_settings *settings = connection->load->settings;
     struct tensor scores;
-    if (client_link_scores(connection->link, settings->output, connection->arena, &scores, err) < 0)
+    if (!settings->data)
+        return 0;
+    if (client_link_scores(connection->link, settings->output, flight->arena, &scores, err) < 0)
         return -1;
     connection->result.examples += settings->batch;
     connection->result.correct +=
-        load_count_correct(&scores, connection->batch.labels, settings->batch);
+        load_count_correct(&scores, flight->batch.labels, settings->batch);
     return 0;
 }
 
-static int note(struct connection *connection, const struct client_answer *answer, double begun,
-                double ended, struct error *err)
+static int note(struct connection *connection, const struct flight *flight,
+                const struct client_answer *answer, struct error *err)
 {
     struct load_result *result = &connection->result;
+    double ended = clock_seconds();
     int status = (int)answer->status;
+    if (flight->index < connection->load->settings->warm_up)
+        return 0;
     result->statuses[status >= 0 && status < LOAD_STATUSES ? status : SERVE_UNKNOWN]++;
-    if (connection->first == 0 || begun < connection->first)
-        connection->first = begun;
+    if (connection->first == 0 || flight->begun < connection->first)
+        connection->first = flight->begun;
     connection->last = ended;
     if (answer->status != SERVE_OK) {
         if (result->failed++ == 0)
@@ -90,11 +107,11 @@ static int note(struct connection *connection, const struct client_answer *answe
         return 0;
     }
     result->answered++;
-    latency_add(&result->latency, ended - begun);
+    latency_add(&result->latency, ended - flight->begun);
     double second = ended - connection->load->start;
     if (second >= 0 && second < LOAD_SECONDS)
         result->per_second[(int)second]++;
-    return count_scores(connection, err);
+    return count_scores(connection, flight, err);
 }
 
 /* ---- one connection ------------------------------------------------------------------------- */
@@ -123,21 +140,117 @@ static int64_t take_index(struct load *load)
 static int send_all(struct connection *connection, struct error *err)
 {
     struct load *load = connection->load;
+    struct flight *flight = &connection->flights[0];
     struct client_answer answer;
-    double begun;
     int64_t index;
     while ((index = take_index(load)) >= 0) {
-        if (make_request(connection, index, err) < 0)
+        if (make_request(connection, flight, index, err) < 0)
             return -1;
-        if (!wait_for_turn(connection, index, &begun))
+        if (!wait_for_turn(connection, index, &flight->begun))
             break;
-        if (client_link_send(connection->link, false, &answer, err) < 0)
-            return -1;
-        if (index >= load->settings->warm_up &&
-            note(connection, &answer, begun, clock_seconds(), err) < 0)
+        if (client_link_send(connection->link, false, &answer, err) < 0 ||
+            note(connection, flight, &answer, err) < 0)
             return -1;
     }
     return 0;
+}
+
+/* A connection with several requests under way. */
+struct streams {
+    struct connection *connection;
+    int *idle, idle_count; /* places without a request */
+    int under_way;
+    int64_t next; /* request to be sent; < 0: none any more */
+    double due;
+};
+
+/* Which request is next, and when. */
+static void look_ahead(struct streams *streams)
+{
+    struct load *load = streams->connection->load;
+    const struct load_settings *settings = load->settings;
+    streams->next = take_index(load);
+    streams->due = settings->rate > 0 ? load->start + (double)streams->next / settings->rate : 0;
+    double begun = settings->rate > 0 ? streams->due : clock_seconds();
+    if (settings->seconds > 0 && begun >= load->start + settings->seconds)
+        streams->next = -1;
+}
+
+static int begin_next(struct streams *streams, struct error *err)
+{
+    struct connection *connection = streams->connection;
+    int place = streams->idle[--streams->idle_count];
+    struct flight *flight = &connection->flights[place];
+    if (make_request(connection, flight, streams->next, err) < 0)
+        return -1;
+    flight->begun = streams->due > 0 ? streams->due : clock_seconds();
+    if (client_link_begin(connection->link, place, err) < 0)
+        return -1;
+    streams->under_way++;
+    look_ahead(streams);
+    return 0;
+}
+
+/* Waits for an answer, but not beyond `left` seconds from now, when the next request is due (< 0: as
+ * long as it takes). gRPC's own waiting ends up to a millisecond late, so the last of it is slept in
+ * short naps. */
+static int take_next(struct streams *streams, double left, struct error *err)
+{
+    static const double coarse = 2e-3, nap = 5e-5;
+    struct client_answer answer;
+    int place;
+    double seconds = left < 0 ? -1 : left > coarse ? left - coarse : 0;
+    int came = client_link_next(streams->connection->link, seconds, &place, &answer, err);
+    if (came < 0)
+        return -1;
+    if (came == 0) {
+        if (seconds == 0)
+            nanosleep(&(struct timespec){.tv_nsec = (long)(fmin(left, nap) * 1e9)}, NULL);
+        return 0;
+    }
+    streams->under_way--;
+    streams->idle[streams->idle_count++] = place;
+    return note(streams->connection, &streams->connection->flights[place], &answer, err);
+}
+
+static bool is_over(const struct load *load)
+{
+    return stop_wanted(load->settings->stop) || atomic_load(&load->abandoned);
+}
+
+static int turn_streams(struct streams *streams, struct error *err)
+{
+    int status = 0;
+    while (status == 0 && (streams->next >= 0 || streams->under_way > 0)) {
+        if (is_over(streams->connection->load))
+            streams->next = -1;
+        bool more = streams->next >= 0 && streams->idle_count > 0;
+        double left = more ? streams->due - clock_seconds() : -1;
+        if (more && left <= 0)
+            status = begin_next(streams, err);
+        else if (more || streams->under_way > 0)
+            status = take_next(streams, left, err);
+    }
+    return status;
+}
+
+static int send_streams(struct connection *connection, struct error *err)
+{
+    int count = connection->load->settings->streams;
+    struct streams streams = {.connection = connection,
+                              .idle = memory_allocate((size_t)count * sizeof *streams.idle)};
+    if (!streams.idle)
+        return error_set(err, ERROR_MEMORY, "no memory for %d streams", count);
+    while (streams.idle_count < count) {
+        streams.idle[streams.idle_count] = streams.idle_count;
+        streams.idle_count++;
+    }
+    look_ahead(&streams);
+    int status = turn_streams(&streams, err);
+    for (int place; streams.under_way > 0; streams.under_way--) /* after a failure: their end */
+        client_link_next(connection->link, -1, &place, &(struct client_answer){0}, NULL);
+    memory_free(streams.idle);
+    return status;
 }
 
 /* A connection's first request, which makes it, is not measured. */
@@ -145,7 +258,7 @@ static int connect_link(struct connection *connection, struct error *err)
 {
     struct client_answer answer;
     if (client_link_open(connection->load->settings->link, &connection->link, err) < 0 ||
-        make_request(connection, 0, err) < 0 ||
+        make_request(connection, &connection->flights[0], 0, err) < 0 ||
         client_link_send(connection->link, true, &answer, err) < 0)
         return -1;
     return 0;
@@ -162,7 +275,8 @@ static void *run_connection(void *context)
         load->start = clock_seconds();
     pthread_barrier_wait(&load->connected);
     if (connection->status == 0)
-        connection->status = send_all(connection, &connection->err);
+        connection->status =
+            (load->settings->streams > 1 ? send_streams : send_all)(connection, &connection->err);
     if (connection->status < 0)
         atomic_store(&load->abandoned, true);
     return NULL;
@@ -205,12 +319,25 @@ static int collect(struct connection *connections, int count, struct load_result
     return 0;
 }
 
+static bool make_flights(struct connection *connection, int streams)
+{
+    connection->flights = memory_allocate((size_t)streams * sizeof *connection->flights);
+    for (int i = 0; connection->flights && i < streams; i++)
+        if (!(connection->flights[i].arena = arena_create()))
+            return false;
+    return connection->flights;
+}
+
+static int streams_of(const struct load_settings *settings)
+{
+    return settings->streams > 1 ? settings->streams : 1;
+}
+
 static bool start_connections(struct load *load, struct connection *connections, int count)
 {
     for (int i = 0; i < count; i++) {
         connections[i].load = load;
-        connections[i].arena = arena_create();
-        if (!connections[i].arena)
+        if (!make_flights(&connections[i], streams_of(load->settings)))
             return false;
     }
     for (int i = 0; i < count; i++) {
@@ -222,11 +349,13 @@ static bool start_connections(struct load *load, struct connection *connections,
     return true;
 }
 
-static void release(struct connection *connections, int count)
+static void release(struct connection *connections, int count, int streams)
 {
     for (int i = 0; connections && i < count; i++) {
         client_link_close(connections[i].link);
-        arena_destroy(connections[i].arena);
+        for (int k = 0; connections[i].flights && k < streams; k++)
+            arena_destroy(connections[i].flights[k].arena);
+        memory_free(connections[i].flights);
     }
     memory_free(connections);
 }
@@ -248,6 +377,6 @@ int load_run(const struct load_settings *settings, struct load_result *out, stru
         pthread_join(connections[i].thread, NULL);
     status = collect(connections, count, out, err);
     pthread_barrier_destroy(&load.connected);
-    release(connections, count);
+    release(connections, count, streams_of(settings));
     return status;
 }

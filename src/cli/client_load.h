@@ -17,9 +17,10 @@ enum { LOAD_STATUSES = 17, LOAD_SECONDS = 3600 };
 
 struct load_settings {
     const struct client_link_settings *link;
-    struct client_data *data;
-    const char *output; /* that the scores are in */
+    struct client_data *data; /* NULL: the questions need none */
+    const char *output;       /* that the scores are in */
     int batch, connections;
+    int streams;      /* requests at a time on each connection */
     double rate;      /* requests a second; 0: closed loop */
     int64_t requests; /* that are measured; 0: as many as fit */
     double seconds;   /* no request is begun later; 0: no end */

@@ -76,7 +76,11 @@ void client_report_text(const struct client_report *report, bool plot, struct st
     const struct load_result *result = report->result;
     strbuf_addf(out, "Load: %s by %s, ", report->model, report->protocol);
     if (report->rate > 0)
-        strbuf_addf(out, "%g requests/sec over %d connections", report->rate, report->connections);
+        strbuf_addf(out, "%g requests/sec over %d connections%s", report->rate, report->connections,
+                    report->streams > 1 ? ", several at a time on each" : "");
+    else if (report->streams > 1)
+        strbuf_addf(out, "%d connections, each with %d requests at a time", report->connections,
+                    report->streams);
     else
         strbuf_addf(out, "%d connections, each as fast as answers come", report->connections);
     strbuf_addf(out, "\nBatch size = %d\nAnswered: %" PRId64 " in %.3f sec, failed: %" PRId64 "\n",
@@ -90,7 +94,9 @@ void client_report_text(const struct client_report *report, bool plot, struct st
     for (int i = 0; i < QUANTILES; i++)
         strbuf_addf(out, ", %s %.3f", quantiles[i].name,
                     latency_quantile(&result->latency, quantiles[i].part) * 1000);
-    strbuf_addf(out, "\nAccuracy: %.2f%%\n", 100 * accuracy(result));
+    strbuf_add(out, "\n");
+    if (result->examples > 0)
+        strbuf_addf(out, "Accuracy: %.2f%%\n", 100 * accuracy(result));
     if (plot)
         add_plot(&result->latency, out);
 }
@@ -108,6 +114,7 @@ void client_report_json(const struct client_report *report, struct json *out)
     json_set_text(out, "loop", report->rate > 0 ? "open" : "closed");
     json_set_integer(out, "batch_size", report->batch);
     json_set_integer(out, "connections", report->connections);
+    json_set_integer(out, "streams", report->streams);
     json_set_number(out, "rate", report->rate > 0 ? report->rate : NAN);
     json_set_integer(out, "requests", result->answered);
     json_set_integer(out, "failed", result->failed);
@@ -174,7 +181,8 @@ static void add_table(const struct client_report *report, struct strbuf *out)
              per_second(result, result->answered), per_second(result, result->examples));
     add_row("throughput", text, out);
     snprintf(text, sizeof text, "%.2f %%", 100 * accuracy(result));
-    add_row("accuracy", text, out);
+    if (result->examples > 0)
+        add_row("accuracy", text, out);
     for (int i = 0; i < QUANTILES; i++) {
         snprintf(text, sizeof text, "%.3f ms",
                  latency_quantile(&result->latency, quantiles[i].part) * 1000);

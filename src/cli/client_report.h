@@ -10,7 +10,7 @@ struct strbuf;
 
 struct client_report {
     const char *server, *protocol, *model, *data;
-    int batch, connections;
+    int batch, connections, streams;
     double rate; /* 0: closed loop */
     const struct load_result *result;
 };

@@ -17,14 +17,14 @@
 #include "cli/output.h"
 #include "cli/signals.h"
 
-enum { TOKEN_LIMIT = 8192, MOST_CONNECTIONS = 1024 };
+enum { TOKEN_LIMIT = 8192, MOST_CONNECTIONS = 1024, MOST_STREAMS = 1024 };
 
 struct client_settings {
     const char *server, *data, *model, *signature, *output, *protocol;
-    int batch, connections;
+    int batch, connections, streams;
     int64_t iterations, warm_up, version;
     double rate, duration, deadline;
-    bool tls, plot;
+    bool health, tls, plot;
     const char *ca_file, *certificate_file, *key_file, *server_name, *token_file;
     const char *json, *html;
 };
@@ -55,6 +55,9 @@ static const struct option options[] = {
                         "(see `lockstep datasets`)"),
     OPTION_INT(client_settings, batch, "batch-size", .letter = 'b', .min = 1, .max = 65536,
                .initial = "1", .help = "examples in a request"),
+    OPTION_FLAG(client_settings, health, "health",
+                .help = "ask no model but grpc.health.v1, which costs what a call costs at least; "
+                        "needs no data"),
     OPTION_SECTION("Load"),
     OPTION_LONG(client_settings, iterations, "num-iteration", .letter = 'n', OPTION_AT_LEAST(1),
                 .initial = "40", .aliases = "num-iterations iterations requests",
@@ -64,7 +67,9 @@ static const struct option options[] = {
                 .help = "first requests that are not measured"),
     OPTION_INT(client_settings, connections, "concurrency", .min = 1, .max = MOST_CONNECTIONS,
                .aliases = "connections", .initial_note = "1; with --rate 64",
-               .help = "connections, each with one request at a time"),
+               .help = "connections, each with --streams requests at a time"),
+    OPTION_INT(client_settings, streams, "streams", .min = 1, .max = MOST_STREAMS, .initial = "1",
+               .help = "requests at a time on each connection; more than one only for grpc"),
     OPTION_NUMBER(client_settings, rate, "rate", OPTION_AT_LEAST(0), .initial = "0",
                   .initial_note = "as fast as answers come",
                   .help = "requests a second over all connections, sent when it is their time; "
@@ -129,9 +134,13 @@ static int read_token(struct job *job, struct error *err)
 
 static int check(const struct options *parsed, struct client_settings *settings, struct error *err)
 {
-    if (!settings->data)
+    if (settings->health && (settings->data || strcmp(settings->protocol, "grpc") != 0))
+        return error_set(err, ERROR_USAGE,
+                         "--health is a question by grpc that takes no data; leave %s out",
+                         settings->data ? "--data" : "--protocol");
+    if (!settings->data && !settings->health)
         return error_set(err, ERROR_USAGE, "which data? Give --data=FILE");
-    bool rows = client_data_is_rows(settings->data);
+    bool rows = settings->health || client_data_is_rows(settings->data);
     if (!settings->model && !rows)
         return error_set(err, ERROR_USAGE, "which model? Give --model=NAME");
     if (!settings->model)
@@ -143,6 +152,9 @@ static int check(const struct options *parsed, struct client_settings *settings,
                          "--%s is for grpc; for rest the key stands in the certificate's file and "
                          "the host's name must fit the certificate",
                          settings->key_file ? "key-file" : "server-name");
+    if (settings->streams > 1 && strcmp(settings->protocol, "grpc") != 0)
+        return error_set(err, ERROR_USAGE, "--streams=%d is for grpc; leave --protocol out",
+                         settings->streams);
     bool timed = settings->duration > 0;
     if (!timed && settings->warm_up >= settings->iterations)
         return error_set(err, ERROR_USAGE,
@@ -159,6 +171,8 @@ static void make_link(struct job *job)
     const struct client_settings *settings = job->settings;
     job->link = (struct client_link_settings){
         .rest = strcmp(settings->protocol, "rest") == 0,
+        .health = settings->health,
+        .streams = settings->streams,
         .server = settings->server,
         .model = settings->model,
         .signature = settings->signature,
@@ -177,6 +191,8 @@ static int open_data(struct job *job, struct error *err)
 {
     const struct client_settings *settings = job->settings;
     struct client_form form = {0};
+    if (settings->health)
+        return 0;
     if (!client_data_is_rows(settings->data)) {
         struct client_link *link;
         if (client_link_open(&job->link, &link, err) < 0)
@@ -281,12 +297,15 @@ static void print_average(const struct job *job)
 
 static bool is_load(const struct client_settings *settings)
 {
-    return settings->connections > 0 || settings->rate > 0 || settings->duration > 0;
+    return settings->connections > 0 || settings->rate > 0 || settings->duration > 0 ||
+           settings->health || settings->streams > 1;
 }
 
 static int connections_of(const struct client_settings *settings)
 {
-    return settings->connections > 0 ? settings->connections : settings->rate > 0 ? 64 : 1;
+    if (settings->connections > 0)
+        return settings->connections;
+    return settings->rate > 0 && settings->streams == 1 ? 64 : 1;
 }
 
 static int run_load(struct job *job, struct error *err)
@@ -299,6 +318,7 @@ static int run_load(struct job *job, struct error *err)
         .output = settings->output,
         .batch = settings->batch,
         .connections = connections_of(settings),
+        .streams = settings->streams,
         .rate = settings->rate,
         .requests = timed ? 0 : settings->iterations - settings->warm_up,
         .seconds = settings->duration,
@@ -326,10 +346,11 @@ static int write_results(struct job *job, struct error *err)
     const struct client_settings *settings = job->settings;
     struct client_report report = {.server = settings->server,
                                    .protocol = settings->protocol,
-                                   .model = settings->model,
-                                   .data = settings->data,
+                                   .model = settings->health ? "grpc.health.v1" : settings->model,
+                                   .data = settings->data ? settings->data : "none",
                                    .batch = settings->batch,
                                    .connections = connections_of(settings),
+                                   .streams = settings->streams,
                                    .rate = settings->rate,
                                    .result = job->result};
     struct strbuf text;

@@ -107,15 +107,27 @@ void tf_variable_turn(const struct shape *ours, const float *in, float *out)
     }
 }
 
+/* The same way back, through a tile: rows of `out` are often a power of two apart, where lines of a
+ * few of them would push each other out of the cache. */
 void tf_variable_turn_back(const struct shape *ours, const float *in, float *out)
 {
+    enum { RUN = 64 };
+    float tile[TURNED_TOGETHER][RUN];
     int64_t outs = ours->dim[0], ins = ours->dim[1], cells = ours->dim[2] * ours->dim[3];
+    int64_t row = ins * cells;
     for (int64_t first = 0; first < outs; first += TURNED_TOGETHER) {
-        int64_t end = first + TURNED_TOGETHER < outs ? first + TURNED_TOGETHER : outs;
-        for (int64_t i = 0; i < ins; i++)
-            for (int64_t cell = 0; cell < cells; cell++)
-                for (int64_t o = first; o < end; o++)
-                    out[(o * ins + i) * cells + cell] = in[(cell * ins + i) * outs + o];
+        int64_t together = first + TURNED_TOGETHER < outs ? TURNED_TOGETHER : outs - first;
+        for (int64_t start = 0; start < row; start += RUN) {
+            int64_t run = start + RUN < row ? RUN : row - start;
+            for (int64_t k = 0; k < run; k++) {
+                int64_t i = (start + k) / cells, cell = (start + k) % cells;
+                const float *from = in + (cell * ins + i) * outs + first;
+                for (int64_t o = 0; o < together; o++)
+                    tile[o][k] = from[o];
+            }
+            for (int64_t o = 0; o < together; o++)
+                memcpy(out + (first + o) * row + start, tile[o], (size_t)run * sizeof *out);
+        }
     }
 }
 

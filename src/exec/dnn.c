@@ -369,17 +369,43 @@ static struct dense_parts dense_parts(const struct dnn_dense *dense)
                                 .dst = layout_plain(&dst)};
 }
 
+static int create_dense(const struct dnn_dense *dense, struct dense_parts *p, bool training,
+                        struct dnn_primitive **out, struct error *err)
+{
+    dnnl_inner_product_desc_t operation;
+    dnnl_status_t status = dnnl_inner_product_forward_desc_init(
+        &operation, training ? dnnl_forward_training : dnnl_forward_inference, desc(&p->src),
+        desc(&p->weights), dense->bias ? desc(&p->bias) : NULL, desc(&p->dst));
+    if (status != dnnl_success)
+        return fail(err, status, "dense layer");
+    return create(&operation, false, dense->relu, NULL, "dense layer", out, err);
+}
+
+/* For one row alone oneDNN would have the weights lie in another order than for several, and a server
+ * keep them twice: its plans of all sizes share what lies alike. */
+static int take_order_of_many(const struct dnn_dense *dense, struct dense_parts *p,
+                              struct error *err)
+{
+    struct dense_parts many = *p;
+    struct shape dst = {2, {2, dense->units}};
+    struct dnn_primitive *primitive;
+    desc(&many.src)->dims[0] = desc(&many.src)->padded_dims[0] = dst.dim[0];
+    many.dst = layout_plain(&dst);
+    if (create_dense(dense, &many, false, &primitive, err) < 0)
+        return -1;
+    p->weights = dnn_layout(primitive, DNN_WEIGHTS);
+    dnn_primitive_destroy(primitive);
+    return 0;
+}
+
 int dnn_dense_forward(const struct dnn_dense *dense, bool training, struct dnn_primitive **out,
                       struct error *err)
 {
     struct dense_parts p = dense_parts(dense);
-    dnnl_inner_product_desc_t operation;
-    dnnl_status_t status = dnnl_inner_product_forward_desc_init(
-        &operation, training ? dnnl_forward_training : dnnl_forward_inference, desc(&p.src),
-        desc(&p.weights), dense->bias ? desc(&p.bias) : NULL, desc(&p.dst));
-    if (status != dnnl_success)
-        return fail(err, status, "dense layer");
-    return create(&operation, false, dense->relu, NULL, "dense layer", out, err);
+    bool single = layout_shape(dense->src).dim[0] == 1;
+    if (!training && single && take_order_of_many(dense, &p, err) < 0)
+        return -1;
+    return create_dense(dense, &p, training, out, err);
 }
 
 int dnn_dense_backward_data(const struct dnn_dense *dense, const struct dnn_primitive *forward,

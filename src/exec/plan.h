@@ -27,7 +27,8 @@ enum plan_mode {
 struct plan_options {
     enum plan_mode mode;
     int batch;
-    int threads;              /* 0: all that the process may use */
+    int threads;              /* 0: all that the process may use; PLAN_SERVE takes fewer when there
+                               * is little to compute */
     size_t bucket_bytes;      /* 0: one bucket */
     bool unfused;             /* every op alone; for comparing with the fused result */
     bool profile;             /* take the time of each step, for plan_explain */

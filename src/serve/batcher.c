@@ -115,21 +115,21 @@ static void tell_pending(struct batcher *batcher, const struct inference *infere
                       servable_version(inference->servable), change);
 }
 
-/* It no longer counts when its door hears of it; from then on the door may free it. */
-static void finish(struct batcher *batcher, struct inference *inference)
+/* These no longer count when their doors hear of them. All are of the same servable as this one. */
+static void forget(struct batcher *batcher, const struct inference *inference, int count)
 {
-    tell_pending(batcher, inference, -1);
+    tell_pending(batcher, inference, -count);
     pthread_mutex_lock(&batcher->lock);
-    batcher->pending--;
+    batcher->pending -= count;
     pthread_mutex_unlock(&batcher->lock);
-    inference->done(inference);
 }
 
 static void finish_dropped(struct batcher *batcher, struct inference *dropped)
 {
     for (struct inference *next; dropped; dropped = next) {
         next = dropped->next;
-        finish(batcher, dropped);
+        forget(batcher, dropped, 1);
+        dropped->done(dropped);
     }
 }
 
@@ -151,8 +151,9 @@ static void compute(struct worker *worker, int count)
     }
     if (batcher->settings.stats)
         stats_batch(batcher->settings.stats, &told);
-    for (int i = 0; i < count; i++)
-        finish(batcher, worker->batch[i]);
+    forget(batcher, worker->batch[0], count);
+    for (int i = 0; i < count; i++) /* from here on the door may free it */
+        worker->batch[i]->done(worker->batch[i]);
 }
 
 static void *work(void *context)

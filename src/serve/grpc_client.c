@@ -102,16 +102,18 @@ void grpc_client_destroy(struct grpc_client *client)
 
 /* What a call sends and gets, while it lasts. */
 struct exchange {
+    grpc_call *call;
     grpc_metadata authorization;
     grpc_metadata_array initial, trailing;
     grpc_byte_buffer *sent, *received;
     grpc_status_code status;
     grpc_slice details;
+    struct grpc_reply *reply;
 };
 
-static void take_reply(const struct grpc_library *grpc, struct exchange *exchange,
-                       struct grpc_reply *reply)
+static void take_reply(const struct grpc_library *grpc, struct exchange *exchange)
 {
+    struct grpc_reply *reply = exchange->reply;
     const void *bytes;
     size_t count = GRPC_SLICE_LENGTH(exchange->details);
     grpc_slice joined;
@@ -128,8 +130,7 @@ static void take_reply(const struct grpc_library *grpc, struct exchange *exchang
     grpc->grpc_slice_unref(joined);
 }
 
-static void run_batch(struct grpc_client *client, grpc_call *call, struct exchange *exchange,
-                      bool patient)
+static void start_batch(struct grpc_client *client, struct exchange *exchange, bool patient)
 {
     const struct grpc_library *grpc = client->grpc;
     grpc_op ops[6] = {
@@ -154,35 +155,66 @@ static void run_batch(struct grpc_client *client, grpc_call *call, struct exchan
         ops[0].data.send_initial_metadata.count = 1;
         ops[0].data.send_initial_metadata.metadata = &exchange->authorization;
     }
-    if (grpc->grpc_call_start_batch(call, ops, 6, exchange, NULL) == GRPC_CALL_OK)
-        grpc->grpc_completion_queue_next(client->queue, grpc_library_moment(grpc, 0), NULL);
+    grpc->grpc_call_start_batch(exchange->call, ops, 6, exchange, NULL);
+}
+
+int grpc_client_begin(struct grpc_client *client, const char *method, const void *message,
+                      size_t bytes, double seconds, bool patient, struct grpc_reply *reply,
+                      struct error *err)
+{
+    const struct grpc_library *grpc = client->grpc;
+    struct exchange *exchange = memory_allocate(sizeof *exchange);
+    if (!exchange)
+        return error_set(err, ERROR_MEMORY, "no memory for a call");
+    grpc_slice path = grpc->grpc_slice_from_copied_buffer(method, strlen(method));
+    grpc_slice body = grpc->grpc_slice_from_copied_buffer(message, bytes);
+    exchange->status = GRPC_STATUS_UNKNOWN;
+    exchange->reply = reply;
+    exchange->details = grpc->grpc_empty_slice();
+    exchange->sent = grpc->grpc_raw_byte_buffer_create(&body, 1);
+    exchange->call = grpc->grpc_channel_create_call(client->channel, NULL, 0, client->queue, path,
+                                                    NULL, grpc_library_moment(grpc, seconds), NULL);
+    grpc->grpc_metadata_array_init(&exchange->initial);
+    grpc->grpc_metadata_array_init(&exchange->trailing);
+    start_batch(client, exchange, patient);
+    grpc->grpc_slice_unref(body);
+    grpc->grpc_slice_unref(path);
+    return 0;
+}
+
+static void release_exchange(const struct grpc_library *grpc, struct exchange *exchange)
+{
+    grpc->grpc_metadata_array_destroy(&exchange->trailing);
+    grpc->grpc_metadata_array_destroy(&exchange->initial);
+    grpc->grpc_byte_buffer_destroy(exchange->sent);
+    if (exchange->received)
+        grpc->grpc_byte_buffer_destroy(exchange->received);
+    grpc->grpc_call_unref(exchange->call);
+    grpc->grpc_slice_unref(exchange->details);
+    memory_free(exchange);
+}
+
+struct grpc_reply *grpc_client_next(struct grpc_client *client, double seconds)
+{
+    const struct grpc_library *grpc = client->grpc;
+    gpr_timespec until =
+        seconds == 0 ? grpc->gpr_now(GPR_CLOCK_MONOTONIC) : grpc_library_moment(grpc, seconds);
+    grpc_event event = grpc->grpc_completion_queue_next(client->queue, until, NULL);
+    if (event.type != GRPC_OP_COMPLETE)
+        return NULL;
+    struct exchange *exchange = event.tag;
+    struct grpc_reply *reply = exchange->reply;
+    take_reply(grpc, exchange);
+    release_exchange(grpc, exchange);
+    return reply;
 }
 
 int grpc_client_call(struct grpc_client *client, const char *method, const void *message,
                      size_t bytes, double seconds, bool patient, struct grpc_reply *reply,
                      struct error *err)
 {
-    const struct grpc_library *grpc = client->grpc;
-    struct exchange exchange = {.status = GRPC_STATUS_UNKNOWN};
-    grpc_slice path = grpc->grpc_slice_from_copied_buffer(method, strlen(method));
-    grpc_slice body = grpc->grpc_slice_from_copied_buffer(message, bytes);
-    grpc_call *call =
-        grpc->grpc_channel_create_call(client->channel, NULL, 0, client->queue, path, NULL,
-                                       grpc_library_moment(grpc, seconds), NULL);
-    exchange.details = grpc->grpc_empty_slice();
-    exchange.sent = grpc->grpc_raw_byte_buffer_create(&body, 1);
-    grpc->grpc_metadata_array_init(&exchange.initial);
-    grpc->grpc_metadata_array_init(&exchange.trailing);
-    run_batch(client, call, &exchange, patient);
-    take_reply(grpc, &exchange, reply);
-    grpc->grpc_metadata_array_destroy(&exchange.trailing);
-    grpc->grpc_metadata_array_destroy(&exchange.initial);
-    grpc->grpc_byte_buffer_destroy(exchange.sent);
-    if (exchange.received)
-        grpc->grpc_byte_buffer_destroy(exchange.received);
-    grpc->grpc_call_unref(call);
-    grpc->grpc_slice_unref(exchange.details);
-    grpc->grpc_slice_unref(body);
-    grpc->grpc_slice_unref(path);
+    if (grpc_client_begin(client, method, message, bytes, seconds, patient, reply, err) < 0)
+        return -1;
+    grpc_client_next(client, -1);
     return reply->body.failed ? error_set(err, ERROR_MEMORY, "no memory for the reply") : 0;
 }

@@ -1,4 +1,4 @@
-/* The other end of the gRPC door: unary calls, one at a time per client. */
+/* The other end of the gRPC door: unary calls, one or several at a time over one connection. */
 #ifndef SERVE_GRPC_CLIENT_H
 #define SERVE_GRPC_CLIENT_H
 
@@ -40,5 +40,13 @@ void grpc_client_destroy(struct grpc_client *client); /* accepts NULL */
 int grpc_client_call(struct grpc_client *client, const char *method, const void *message,
                      size_t bytes, double seconds, bool patient, struct grpc_reply *reply,
                      struct error *err);
+
+/* The same in two halves, for several calls at a time: the reply is the client's until
+ * grpc_client_next gives it back. All that were begun must have ended before anything else. */
+int grpc_client_begin(struct grpc_client *client, const char *method, const void *message,
+                      size_t bytes, double seconds, bool patient, struct grpc_reply *reply,
+                      struct error *err);
+/* Waits so long for the next to end; 0: only looks, less: as long as it takes. NULL: none has. */
+struct grpc_reply *grpc_client_next(struct grpc_client *client, double seconds);
 
 #endif

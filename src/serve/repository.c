@@ -130,7 +130,9 @@ static void *load_after_others(void *context)
 }
 
 /* Beside a version that answers, loading steps back: on a thread of its own, whose helpers inherit
- * that they come after everyone else. */
+ * that they come after everyone else. The first is loaded on this thread, whose OpenMP helpers stay:
+ * with them there are more than cores, so that the runtime lets those of the workers sleep between
+ * batches. If they spun, a Wide & Deep request would cost twice the processor time. */
 static void load(struct loading *loading)
 {
     pthread_t thread;

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/threads.h"
 #include "convert/imported.h"
 #include "exec/params.h"
 #include "exec/plan.h"
@@ -133,17 +134,15 @@ static int check_outputs(const struct servable *servable, const struct lane *lan
  * their kernels made by then. What was not measured is guessed from what was. */
 static int warm(struct servable *servable, struct error *err)
 {
+    int sizes = servable->settings.warm_all ? servable->size_count : 1;
     for (int l = 0; l < servable->settings.workers; l++) {
         struct lane *lane = &servable->lanes[l];
-        for (int i = 0; i < servable->size_count; i++) {
-            if (i > 0 && !servable->settings.warm_all)
-                break;
-            run_plan(servable, lane, i);
-            if (i == 0 && check_outputs(servable, lane, err) < 0)
-                return -1;
+        for (int i = 0; i < sizes; i++) {
             double start = clock_seconds();
             run_plan(servable, lane, i);
             servable->cost[i] = clock_seconds() - start;
+            if (i == 0 && check_outputs(servable, lane, err) < 0)
+                return -1;
         }
     }
     for (int i = 1; i < servable->size_count; i++)
@@ -196,6 +195,8 @@ int servable_create(const struct servable_settings *settings, struct imported *m
     }
     servable->settings = *settings;
     servable->settings.calls = calls;
+    if (servable->settings.threads < 1)
+        servable->settings.threads = threads_available(); /* once: it reads a dozen files */
     if (servable->settings.workers < 1)
         servable->settings.workers = 1;
     servable->model = model;

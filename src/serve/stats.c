@@ -107,9 +107,14 @@ static void forget_versions(struct model_counts *model)
 
 static void add_latency(struct latency *latency, double microseconds)
 {
-    int bucket = 0;
-    while (bucket < LATENCY_BUCKETS - 1 && microseconds > latency_limit(bucket))
-        bucket++;
+    int bucket = 0, last = LATENCY_BUCKETS - 1;
+    while (bucket < last) {
+        int middle = (bucket + last) / 2;
+        if (microseconds > latency_limit(middle))
+            bucket = middle + 1;
+        else
+            last = middle;
+    }
     latency->counts[bucket]++;
     latency->count++;
     latency->sum += microseconds;

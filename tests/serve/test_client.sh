@@ -39,6 +39,31 @@ mentions out "200 requests/sec over 64 connections"
 interrupt 130 1 client -s "$server" -d eval.csv --duration 60 --concurrency 2
 mentions out "Answered: "
 
+# Several requests at a time on a connection: all are answered, each to its own question.
+run 0 client -s "$server" -d eval.csv --concurrency 2 --streams 8 -n 410 -w 10 --json out.json
+mentions out "2 connections, each with 8 requests at a time"
+mentions out "Answered: 400 in "
+mentions out "Accuracy: 75.00%"
+grep -q '"streams": *8' out.json || fail "the JSON: $(cat out.json)"
+run 1 client -s "$server" -d eval.csv --model nobody --streams 4 -n 8 -w 1
+mentions out "NOT_FOUND: 7"
+run 0 client -s "$server" -d eval.csv --streams 4 --rate 200 --duration 1 -w 0 --json out.json
+mentions out "200 requests/sec over 1 connections, several at a time on each"
+mentions out "Answered: 200 in "
+run 2 client -s "$server" -d eval.csv --streams 2 --protocol rest
+mentions err "--streams=2 is for grpc"
+
+# What a call costs that asks no model.
+run 0 client -s "$server" --health --concurrency 2 -n 30 -w 10 --json out.json
+mentions out "Load: grpc.health.v1 by grpc, 2 connections"
+mentions out "Answered: 20 in "
+grep -q 'Accuracy' out && fail "nothing was asked, but it is accurate: $(cat out)"
+grep -q '"requests": *20' out.json || fail "the JSON: $(cat out.json)"
+run 2 client -s "$server" --health -d eval.csv
+mentions err "leave --data out"
+run 2 client -s "$server" --health --protocol rest
+mentions err "leave --protocol out"
+
 # What goes wrong is said.
 run 1 client -s "$server" -d eval.csv --model nobody -n 2 -w 1
 mentions err "NOT_FOUND: Servable not found for request: Latest(nobody)"
