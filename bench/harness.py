@@ -51,7 +51,7 @@ def tuning(threads):
 
 def shown(text):
     """A command as anybody could type it: without this machine's folders."""
-    text = str(text).replace(str(PYTHON), "$PEERS/bin/python")
+    text = str(text).replace(str(PYTHON), "$PEERS/bin/python").replace(str(CACHE), "$CACHE")
     return text.replace(str(ROOT) + "/", "").replace(str(jemalloc()), "libjemalloc.so.2")
 
 
