@@ -24,6 +24,11 @@ bool builder_is_training(const struct plan_builder *builder)
     return builder->plan->options.mode == PLAN_TRAIN;
 }
 
+bool builder_is_serving(const struct plan_builder *builder)
+{
+    return builder->plan->options.mode == PLAN_SERVE;
+}
+
 const struct graph *builder_graph(const struct plan_builder *builder)
 {
     return builder->plan->graph;

@@ -403,7 +403,7 @@ int dnn_dense_forward(const struct dnn_dense *dense, bool training, struct dnn_p
 {
     struct dense_parts p = dense_parts(dense);
     bool single = layout_shape(dense->src).dim[0] == 1;
-    if (!training && single && take_order_of_many(dense, &p, err) < 0)
+    if (dense->as_for_many && single && take_order_of_many(dense, &p, err) < 0)
         return -1;
     return create_dense(dense, &p, training, out, err);
 }

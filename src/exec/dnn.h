@@ -82,6 +82,7 @@ struct dnn_dense {
     const struct layout *src;
     int units;
     bool bias, relu;
+    bool as_for_many; /* weights of one row lie as those of several rows */
 };
 int dnn_dense_forward(const struct dnn_dense *dense, bool training, struct dnn_primitive **out,
                       struct error *err);

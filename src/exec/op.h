@@ -91,6 +91,7 @@ extern const struct op_kernel kernel_view;
 int builder_batch(const struct plan_builder *builder);
 int builder_threads(const struct plan_builder *builder);
 bool builder_is_training(const struct plan_builder *builder);
+bool builder_is_serving(const struct plan_builder *builder);
 const struct graph *builder_graph(const struct plan_builder *builder);
 struct arena *builder_arena(struct plan_builder *builder);
 /* The layout in which the value was produced. For a parameter: as it is stored, or the plain one

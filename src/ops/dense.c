@@ -44,7 +44,8 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
     struct dnn_dense dense = {.src = builder_layout(builder, node->inputs[WEIGHTED_X]),
                               .units = a->units,
                               .bias = node->input_count > WEIGHTED_BIAS,
-                              .relu = node->relu};
+                              .relu = node->relu,
+                              .as_for_many = builder_is_serving(builder)};
     struct weighted made = {0};
     bool training = builder_is_training(builder);
     if (dnn_dense_forward(&dense, training, &made.passes[PASS_FORWARD], err) < 0)
