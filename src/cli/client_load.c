@@ -204,7 +204,7 @@ static int take_next(struct streams *streams, double left, struct error *err)
     if (came < 0)
         return -1;
     if (came == 0) {
-        if (seconds == 0)
+        if (left > 0 && seconds == 0)
             nanosleep(&(struct timespec){.tv_nsec = (long)(fmin(left, nap) * 1e9)}, NULL);
         return 0;
     }
@@ -228,8 +228,11 @@ static int turn_streams(struct streams *streams, struct error *err)
         double left = more ? streams->due - clock_seconds() : -1;
         if (more && left <= 0)
             status = begin_next(streams, err);
-        else if (more || streams->under_way > 0)
-            status = take_next(streams, left, err);
+        if (status < 0)
+            break;
+        /* One that is behind looks, too: answers would seem to come when it has caught up. */
+        if (streams->under_way > 0 || more)
+            status = take_next(streams, more && left <= 0 ? 0 : left, err);
     }
     return status;
 }
