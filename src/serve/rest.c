@@ -4,6 +4,7 @@
 #include <math.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "net/server.h"
@@ -201,12 +202,29 @@ static void wait_until_quiet(struct rest_door *door, double seconds)
     pthread_mutex_unlock(&door->lock);
 }
 
+/* How long a client that just got an answer may take to send its next request on the same connection,
+ * not knowing that the server is about to end. */
+static const double NEXT_REQUEST_SECONDS = 0.5;
+
+static bool next_may_come(struct rest_door *door, double until)
+{
+    double now = clock_seconds();
+    pthread_mutex_lock(&door->lock);
+    bool may = door->calls > 0 || now < door->answered + NEXT_REQUEST_SECONDS;
+    pthread_mutex_unlock(&door->lock);
+    return may && now < until;
+}
+
 void rest_door_drain(struct rest_door *door, double seconds)
 {
+    static const struct timespec nap = {.tv_nsec = 10000000};
     if (!door)
         return;
+    double until = clock_seconds() + seconds;
     server_stop_listening(door->server);
     wait_until_quiet(door, seconds > 0 ? seconds : 0);
+    while (next_may_come(door, until))
+        nanosleep(&nap, NULL);
 }
 
 static void cancel_all(void *context)

@@ -97,6 +97,7 @@ static void give_back(struct rest_call *call, bool keep)
         rest_call_free(call);
     }
     pthread_mutex_lock(&door->lock);
+    door->answered = clock_seconds();
     if (--door->calls == 0)
         pthread_cond_broadcast(&door->quiet);
     pthread_mutex_unlock(&door->lock);

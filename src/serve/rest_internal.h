@@ -51,6 +51,7 @@ struct rest_door {
     pthread_mutex_t lock; /* guards the next */
     pthread_cond_t quiet; /* signalled when it becomes 0 */
     int calls;            /* in flight */
+    double answered;      /* when the last one was; 0: none was */
 };
 
 /* rest_call.c: answers what is asked of models; `context` is the door. On the server's thread. */
