@@ -445,6 +445,13 @@ def wide_convolutions():
         line = f"conv2d y x channels={outputs} kernel=3 bias={(number + 1) % 2} {padding}"
         yield (f"{line} on {inputs}x{height}x{width}",
                [picture(inputs, height, width), line, "output y y"] + head("y"), 4 + number)
+    # VGG16's at their sizes, without anything behind them whose slope could jump.
+    for channels, outputs, size, batch in ((64, 64, 224, 1), (128, 128, 112, 1), (128, 256, 56, 1),
+                                           (256, 512, 28, 2), (512, 512, 14, 4)):
+        yield (f"conv2d of {channels} to {outputs} channels at {size}x{size}, then averages",
+               [picture(channels, size, size),
+                f"conv2d a x channels={outputs} kernel=3 padding=same",
+                "avg_pool y a kernel=7 stride=7"] + head("y"), batch)
     conv = "conv2d a x channels=64 kernel=3 padding=same"
     wide = {"channels": 64, "size": 14, "batch": 5}
     yield chain("conv+bn, 64 channels", [conv + " bias=0", "batch_norm y a"], **wide)
