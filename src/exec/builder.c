@@ -29,6 +29,18 @@ bool builder_is_serving(const struct plan_builder *builder)
     return builder->plan->options.mode == PLAN_SERVE;
 }
 
+bool builder_is_direct(const struct plan_builder *builder)
+{
+    return builder->plan->options.direct;
+}
+
+bool op_fits_never(const struct plan_builder *builder, const struct plan_node *node)
+{
+    (void)builder;
+    (void)node;
+    return false;
+}
+
 const struct graph *builder_graph(const struct plan_builder *builder)
 {
     return builder->plan->graph;

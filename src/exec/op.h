@@ -85,6 +85,8 @@ struct op_kernel {
 
 /* The input again, row-major, under the output's shape. */
 extern const struct op_kernel kernel_view;
+/* The `fits` of a kernel that this processor's family does not have. */
+bool op_fits_never(const struct plan_builder *builder, const struct plan_node *node);
 
 /* --- What prepare may ask --- */
 
@@ -92,6 +94,7 @@ int builder_batch(const struct plan_builder *builder);
 int builder_threads(const struct plan_builder *builder);
 bool builder_is_training(const struct plan_builder *builder);
 bool builder_is_serving(const struct plan_builder *builder);
+bool builder_is_direct(const struct plan_builder *builder); /* see plan_options.direct */
 const struct graph *builder_graph(const struct plan_builder *builder);
 struct arena *builder_arena(struct plan_builder *builder);
 /* The layout in which the value was produced. For a parameter: as it is stored, or the plain one

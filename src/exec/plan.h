@@ -31,6 +31,7 @@ struct plan_options {
                                * is little to compute */
     size_t bucket_bytes;      /* 0: one bucket */
     bool unfused;             /* every op alone; for comparing with the fused result */
+    bool direct;              /* convolutions by their definition, not by Winograd's; likewise */
     bool profile;             /* take the time of each step, for plan_explain */
     bool want_input_gradient; /* keep the gradient of the inputs, for tests */
     /* PLAN_SERVE: a plan of the same graph and params that outlives this one. They share copies of

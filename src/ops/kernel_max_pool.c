@@ -223,12 +223,7 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
 
 #else
 
-static bool fits(const struct plan_builder *builder, const struct plan_node *node)
-{
-    (void)builder;
-    (void)node;
-    return false;
-}
+#define fits op_fits_never
 #define prepare NULL
 #define forward NULL
 #define backward NULL

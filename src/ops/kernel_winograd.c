@@ -93,7 +93,8 @@ static bool fits(const struct plan_builder *builder, const struct plan_node *nod
     struct window rows = a->rows, columns = a->columns;
     struct layout x_layout, y_layout;
     int64_t ignored;
-    if (a->groups != 1 || !are_many(x.dim[1]) || !are_many(y.dim[1]) ||
+    if (builder_is_direct(builder) || a->groups != 1 || !are_many(x.dim[1]) ||
+        !are_many(y.dim[1]) ||
         x.dim[0] * tiles_along(y.dim[2]) * tiles_along(y.dim[3]) < FEWEST_TILES)
         return false;
     window_resolve(&rows, x.dim[2], &ignored, NULL);
@@ -404,12 +405,7 @@ static void backward_weights(const struct op_run *run)
 
 #else
 
-static bool fits(const struct plan_builder *builder, const struct plan_node *node)
-{
-    (void)builder;
-    (void)node;
-    return false;
-}
+#define fits op_fits_never
 #define prepare NULL
 #define forward NULL
 #define backward_weights NULL

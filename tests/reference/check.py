@@ -97,7 +97,7 @@ class Case:
             for key, value in wanted.items():
                 if name.startswith("serve") and key == "loss":
                     continue
-                if key.startswith("input_gradient/") and (name == "train" or "label" in key):
+                if key.startswith("input_gradient/") and (name in ("train", "train_direct") or "label" in key):
                     continue
                 ratio, line = self.compare_one(f"{name}/{key}", value, actual, largest)
                 worst = max(worst, ratio)
@@ -131,7 +131,7 @@ class Case:
 
     def tolerance(self, key):
         for kind, value in self.tolerances.items():
-            if kind and f"/{kind}" in key:
+            if kind and f"/{kind}" in f"/{key}":
                 return value
         return self.tolerances[""]
 
@@ -326,11 +326,12 @@ def model_cases():
     # sends a gradient to the pixel beside.
     shallow = {"output": 2e-5, "loss": 2e-5, "gradient": 1e-4, "": 1e-4}
     deep = {"output": 2e-5, "loss": 2e-5, "gradient": 5e-4, "": 1e-4}
-    # At this size some of 13 million ReLUs and pools are always decided by rounding, and one that
-    # carries much of the gradient of five classes shows: PyTorch's own single precision is off by
-    # 7e-6, 1.5e-2, 2e-3, 6e-3 and 4e-2 for the first five draws. Each layer is checked at this size
-    # without them (cases.wide_convolutions).
-    yield ModelCase("vgg16", 224, 3, 1, 5, ("train",), {**deep, "gradient": 5e-2}, 100)
+    # At this size rounding decides some of 13 million ReLUs and pools, and one that carries much of
+    # the gradient of five classes shows: PyTorch's own single precision is off by 7e-6, 1.5e-2, 2e-3,
+    # 6e-3 and 4e-2 for five draws. Direct convolutions decide all that matter of this draw as double
+    # precision does; Winograd's, whose layers are checked at these sizes in cases.py, do not.
+    either = {"train/gradient": 5e-2, **deep}
+    yield ModelCase("vgg16", 224, 3, 1, 5, ("train", "train_direct"), either, 100)
     yield ModelCase("resnet50", 224, 3, 2, 5, most, deep, 80)
     yield ModelCase("resnet50", 64, 3, 2, 7, ALL_PASSES, deep, 20)
     yield ModelCase("vgg16", 64, 3, 2, 7, most, deep, 20)

@@ -225,7 +225,7 @@ static int run_train(struct session *session, struct params *params, struct plan
  * kernels and fusions from being chosen), and every operation by itself. */
 struct variant {
     const char *suffix;
-    bool unfused, input_gradient;
+    bool unfused, input_gradient, direct;
 };
 
 static struct plan_options plan_options(const struct session *session, enum plan_mode mode,
@@ -235,6 +235,7 @@ static struct plan_options plan_options(const struct session *session, enum plan
                                  .batch = note_integer(session, "batch", 1),
                                  .threads = note_integer(session, "threads", 0),
                                  .unfused = variant->unfused,
+                                 .direct = variant->direct,
                                  .want_input_gradient =
                                      mode == PLAN_TRAIN && variant->input_gradient};
 }
@@ -285,7 +286,7 @@ out:
 static int run_alone(struct session *session, enum plan_mode mode, const char *pass,
                      struct error *err)
 {
-    static const struct variant plain = {"", false, false};
+    static const struct variant plain = {.suffix = ""};
     int status = -1;
     struct params *params = NULL;
     struct plan *plan = NULL;
@@ -336,7 +337,7 @@ static int train_steps(struct session *session, struct plan *plan, struct update
 static int run_curve(struct session *session, struct error *err)
 {
     int status = -1;
-    static const struct variant plain = {"", false, false};
+    static const struct variant plain = {.suffix = ""};
     const struct optimizer *optimizer =
         optimizer_find(tensor_file_note(&session->file, "optimizer", "sgd"));
     struct params *params = NULL;
@@ -368,9 +369,11 @@ out:
 
 static int run_passes(struct session *session, struct error *err)
 {
-    static const struct variant variants[] = {
-        {"", false, false}, {"_inputs", false, true}, {"_unfused", true, true}};
-    for (int i = 0; i < 3; i++) {
+    static const struct variant variants[] = {{"", false, false, false},
+                                              {"_inputs", false, true, false},
+                                              {"_unfused", true, true, false},
+                                              {"_direct", false, false, true}};
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
         if (run_together(session, &variants[i], err) < 0)
             return -1;
     }
