@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "serve/grpc_handover.h"
 
 enum {
     UNKNOWN_METHOD = -1,
@@ -113,7 +112,6 @@ static bool start(struct door_call *call, const grpc_op *ops, size_t count, enum
 {
     const struct grpc_library *grpc = call->thread->door->grpc;
     atomic_fetch_add(&call->parts, 1);
-    handover_give(&call->tags[event]);
     if (grpc->grpc_call_start_batch(call->call, ops, count, &call->tags[event], NULL) ==
         GRPC_CALL_OK)
         return true;
@@ -135,7 +133,6 @@ bool call_request(struct door_thread *thread, int method)
     void *tag = &call->tags[EVENT_ARRIVED];
     grpc_call_error problem;
     grpc->grpc_metadata_array_init(&call->metadata);
-    handover_give(tag);
     if (method == UNKNOWN_METHOD) {
         grpc->grpc_call_details_init(&call->details);
         problem =

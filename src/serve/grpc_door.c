@@ -10,7 +10,6 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "serve/grpc_call.h"
-#include "serve/grpc_handover.h"
 
 enum {
     MOST_THREADS = 64,
@@ -46,8 +45,6 @@ static void *turn(void *context)
             door->grpc->grpc_completion_queue_next(thread->queue, next_tick(thread), NULL);
         if (event.type == GRPC_QUEUE_SHUTDOWN)
             return NULL;
-        if (event.type == GRPC_OP_COMPLETE)
-            handover_take(event.tag);
         if (event.type == GRPC_OP_COMPLETE && event.tag == &door->shutdown_tag)
             note_shutdown(door);
         else if (event.type == GRPC_OP_COMPLETE)

@@ -37,7 +37,6 @@ struct servable {
     struct imported *model;
     struct arena *arena;
     int sizes[MAX_SIZES]; /* rising */
-    double cost[MAX_SIZES];
     int size_count;
     struct lane *lanes;
     struct batch_queue queue;
@@ -131,23 +130,18 @@ static int check_outputs(const struct servable *servable, const struct lane *lan
 }
 
 /* Every lane's first plan runs; the others when there is time, for their pages are touched and
- * their kernels made by then. What was not measured is guessed from what was. */
+ * their kernels made by then. */
 static int warm(struct servable *servable, struct error *err)
 {
     int sizes = servable->settings.warm_all ? servable->size_count : 1;
     for (int l = 0; l < servable->settings.workers; l++) {
         struct lane *lane = &servable->lanes[l];
         for (int i = 0; i < sizes; i++) {
-            double start = clock_seconds();
             run_plan(servable, lane, i);
-            servable->cost[i] = clock_seconds() - start;
             if (i == 0 && check_outputs(servable, lane, err) < 0)
                 return -1;
         }
     }
-    for (int i = 1; i < servable->size_count; i++)
-        if (!(servable->cost[i] > 0))
-            servable->cost[i] = servable->cost[i - 1] * servable->sizes[i] / servable->sizes[i - 1];
     return 0;
 }
 
@@ -268,14 +262,6 @@ static int size_for(const struct servable *servable, int64_t rows)
     while (servable->sizes[size] < rows && size < servable->size_count - 1)
         size++;
     return size;
-}
-
-double servable_cost(const struct servable *servable, int64_t rows)
-{
-    double whole = (double)(rows / servable->settings.max_batch);
-    int64_t rest = rows % servable->settings.max_batch;
-    return whole * servable->cost[servable->size_count - 1] +
-           (rest ? servable->cost[size_for(servable, rest)] : 0);
 }
 
 /* --- computing ------------------------------------------------------------------------------- */

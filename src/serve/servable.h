@@ -57,8 +57,6 @@ int servable_max_batch(const struct servable *servable);
 struct batch_queue *servable_queue(struct servable *servable); /* the batcher's */
 /* Bytes of weights, copies and activations. */
 size_t servable_memory(const struct servable *servable);
-/* Seconds that a batch of `rows` took when it was warmed. */
-double servable_cost(const struct servable *servable, int64_t rows);
 
 /* Computes these questions together and fills status, error and outputs of each, and the rows and
  * seconds of `told`; does not call `done`. A question with more rows than max_batch must come alone.
