@@ -3,7 +3,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "convert/tf_import.h"
+#include "convert/tf_import_parts.h"
 #include "exec/known_ops.h"
 
 /* Of a convolution or matrix product that still waits for a bias. */
@@ -17,26 +17,22 @@ struct import_product {
     value_id settled; /* without a bias; -1: not yet */
 };
 
-typedef struct import_value import_fn(struct import *import, struct import_frame *frame,
-                                      const struct tf_def_node *node);
-
-static struct import_value nothing(void)
+struct import_value import_nothing(void)
 {
     return (struct import_value){.kind = IMPORT_NOTHING};
 }
 
-static struct import_value value_of(value_id id)
+struct import_value import_value_of(value_id id)
 {
     return (struct import_value){.kind = id < 0 ? IMPORT_NOTHING : IMPORT_VALUE, .id = id};
 }
 
-static const struct shape *shape_of(const struct import *import, const struct import_value *value)
+const struct shape *import_shape_of(const struct import *import, const struct import_value *value)
 {
     return &graph_value(import->graph, value->id)->shape;
 }
 
-/* An input that must be a value of the graph; without pads, unless they are wanted. */
-static struct import_value take(struct import *import, struct import_frame *frame,
+struct import_value import_take(struct import *import, struct import_frame *frame,
                                 const struct tf_def_node *node, int input)
 {
     struct import_value value = import_settle(import, import_input(import, frame, node, input));
@@ -46,8 +42,7 @@ static struct import_value take(struct import *import, struct import_frame *fram
     return value.kind != IMPORT_VALUE || padded ? import_refuse(import, node) : value;
 }
 
-/* Small integers of a constant: axes, paddings, shapes. -1: it is none. */
-static int constant_ints(const struct import_value *value, int64_t *out, int room)
+int import_ints(const struct import_value *value, int64_t *out, int room)
 {
     const struct tensor *tensor = &value->constant;
     int64_t count = value->kind == IMPORT_CONSTANT ? shape_count(&tensor->shape) : -1;
@@ -130,14 +125,14 @@ struct import_value import_settle(struct import *import, struct import_value val
         return value;
     if (value.product->settled < 0)
         value.product->settled = build_product(import, value.product, NULL);
-    return value_of(value.product->settled);
+    return import_value_of(value.product->settled);
 }
 
 static struct import_value make_product(struct import *import, struct import_product product)
 {
     struct import_product *copy = ARENA_NEW(import->arena, struct import_product);
     if (!copy)
-        return nothing();
+        return import_nothing();
     *copy = product;
     copy->settled = -1;
     return (struct import_value){.kind = IMPORT_PRODUCT, .product = copy};
@@ -146,16 +141,16 @@ static struct import_value make_product(struct import *import, struct import_pro
 static struct import_value import_mat_mul(struct import *import, struct import_frame *frame,
                                           const struct tf_def_node *node)
 {
-    struct import_value x = take(import, frame, node, 0);
+    struct import_value x = import_take(import, frame, node, 0);
     struct import_value weights = import_input(import, frame, node, 1);
     struct shape shape;
     bool transposed = tf_def_bool(node, "transpose_b", false);
     if (x.kind == IMPORT_NOTHING || weights.kind == IMPORT_NOTHING)
-        return nothing();
+        return import_nothing();
     if (!import_is_weights(&weights) || !import_weights_shape(&weights, &shape) ||
         shape.ndim != 2 || tf_def_bool(node, "transpose_a", false) ||
-        shape_of(import, &x)->ndim != 2 ||
-        shape.dim[transposed ? 1 : 0] != shape_of(import, &x)->dim[1] ||
+        import_shape_of(import, &x)->ndim != 2 ||
+        shape.dim[transposed ? 1 : 0] != import_shape_of(import, &x)->dim[1] ||
         shape.dim[transposed ? 0 : 1] < 1 || shape.dim[transposed ? 0 : 1] > INT32_MAX)
         return import_refuse(import, node);
     return make_product(import,
@@ -166,8 +161,7 @@ static struct import_value import_mat_mul(struct import *import, struct import_f
                                                 .transposed = transposed});
 }
 
-/* One number for both axes, of a list for N, H, W, C. */
-static bool both_axes(const struct tf_def_node *node, const char *name, int missing, int *out)
+bool import_both_axes(const struct tf_def_node *node, const char *name, int missing, int *out)
 {
     int64_t list[4];
     int count = tf_def_ints(node, name, list, 4);
@@ -181,9 +175,8 @@ static bool both_axes(const struct tf_def_node *node, const char *name, int miss
     return true;
 }
 
-/* Zeros around the picture, given by the node or by a Pad before it. */
-static bool take_padding(const struct tf_def_node *node, const int64_t before[4],
-                         enum padding *padding, int *first, int *last)
+bool import_padding(const struct tf_def_node *node, const int64_t before[4], enum padding *padding,
+                    int *first, int *last)
 {
     int64_t pads[8] = {0};
     bool padded = before[0] || before[1] || before[2] || before[3];
@@ -206,9 +199,9 @@ static bool take_padding(const struct tf_def_node *node, const int64_t before[4]
            pads[3] < 1 << 16;
 }
 
-static bool is_picture(const struct import *import, const struct import_value *x)
+bool import_is_picture(const struct import *import, const struct import_value *x)
 {
-    return x->kind == IMPORT_VALUE && shape_of(import, x)->ndim == 4 && !x->channels_first;
+    return x->kind == IMPORT_VALUE && import_shape_of(import, x)->ndim == 4 && !x->channels_first;
 }
 
 static struct import_value import_conv(struct import *import, struct import_frame *frame,
@@ -220,18 +213,18 @@ static struct import_value import_conv(struct import *import, struct import_fram
     struct shape shape;
     bool depthwise = strcmp(node->op, "Conv2D") != 0;
     if (x.kind == IMPORT_NOTHING || weights.kind == IMPORT_NOTHING)
-        return nothing();
-    if (!is_picture(import, &x) || !import_is_weights(&weights) ||
+        return import_nothing();
+    if (!import_is_picture(import, &x) || !import_is_weights(&weights) ||
         !import_weights_shape(&weights, &shape) || shape.ndim != 4 ||
         !tf_def_text_is(node, "data_format", "NHWC", true) ||
-        !both_axes(node, "strides", 1, &options.stride) ||
-        !both_axes(node, "dilations", 1, &options.dilation) ||
-        !take_padding(node, x.pads, &options.padding, &options.pad_before, &options.pad_after))
+        !import_both_axes(node, "strides", 1, &options.stride) ||
+        !import_both_axes(node, "dilations", 1, &options.dilation) ||
+        !import_padding(node, x.pads, &options.padding, &options.pad_before, &options.pad_after))
         return import_refuse(import, node);
     for (int i = 0; i < 4; i++)
         if (shape.dim[i] < 1 || shape.dim[i] > 1 << 20)
             return import_refuse(import, node);
-    int64_t in = shape_of(import, &x)->dim[1];
+    int64_t in = import_shape_of(import, &x)->dim[1];
     int64_t groups = depthwise ? in : in / shape.dim[2];
     options.kernel_height = (int)shape.dim[0];
     options.kernel_width = (int)shape.dim[1];
@@ -256,7 +249,7 @@ static struct import_value add_bias(struct import *import, const struct tf_def_n
     if (!import_weights_shape(bias, &shape) || shape.ndim != 1 ||
         shape.dim[0] != product->product->channels)
         return import_refuse(import, node);
-    return value_of(build_product(import, product->product, bias));
+    return import_value_of(build_product(import, product->product, bias));
 }
 
 static struct import_value import_add(struct import *import, struct import_frame *frame,
@@ -265,23 +258,23 @@ static struct import_value import_add(struct import *import, struct import_frame
     struct import_value a = import_input(import, frame, node, 0);
     struct import_value b = import_input(import, frame, node, 1);
     if (a.kind == IMPORT_NOTHING || b.kind == IMPORT_NOTHING)
-        return nothing();
+        return import_nothing();
     if (a.kind == IMPORT_PRODUCT && import_is_weights(&b))
         return add_bias(import, node, &a, &b);
     if (b.kind == IMPORT_PRODUCT && import_is_weights(&a))
         return add_bias(import, node, &b, &a);
     if (import_is_weights(&a) || import_is_weights(&b))
         return import_arithmetic(import, node, a, b);
-    a = take(import, frame, node, 0);
-    b = take(import, frame, node, 1);
+    a = import_take(import, frame, node, 0);
+    b = import_take(import, frame, node, 1);
     if (a.kind != IMPORT_VALUE || b.kind != IMPORT_VALUE)
-        return nothing();
-    if (!shape_equal(shape_of(import, &a), shape_of(import, &b)) ||
+        return import_nothing();
+    if (!shape_equal(import_shape_of(import, &a), import_shape_of(import, &b)) ||
         memcmp(a.flat, b.flat, sizeof a.flat) != 0 || a.channels_first != b.channels_first)
         return import_refuse(import, node);
     struct import_value sum = a;
     sum.id = lockstep_add(import->graph, a.id, b.id);
-    return sum.id < 0 ? nothing() : sum;
+    return sum.id < 0 ? import_nothing() : sum;
 }
 
 /* Mul, Sub and Rsqrt have a meaning where weights are. */
@@ -291,7 +284,7 @@ static struct import_value import_other(struct import *import, struct import_fra
     struct import_value a = import_input(import, frame, node, 0);
     struct import_value b = node->input_count > 1 ? import_input(import, frame, node, 1) : a;
     if (a.kind == IMPORT_NOTHING || b.kind == IMPORT_NOTHING)
-        return nothing();
+        return import_nothing();
     if (a.kind == IMPORT_PRODUCT)
         a = import_settle(import, a);
     if (b.kind == IMPORT_PRODUCT)
@@ -304,30 +297,30 @@ static struct import_value import_other(struct import *import, struct import_fra
 static struct import_value import_relu(struct import *import, struct import_frame *frame,
                                        const struct tf_def_node *node)
 {
-    struct import_value x = take(import, frame, node, 0);
+    struct import_value x = import_take(import, frame, node, 0);
     if (x.kind == IMPORT_VALUE)
         x.id = lockstep_relu(import->graph, x.id);
-    return x.id < 0 ? nothing() : x;
+    return x.id < 0 ? import_nothing() : x;
 }
 
 static struct import_value import_sigmoid(struct import *import, struct import_frame *frame,
                                           const struct tf_def_node *node)
 {
-    struct import_value x = take(import, frame, node, 0);
+    struct import_value x = import_take(import, frame, node, 0);
     if (x.kind == IMPORT_VALUE)
         x.id = lockstep_sigmoid(import->graph, x.id);
-    return x.id < 0 ? nothing() : x;
+    return x.id < 0 ? import_nothing() : x;
 }
 
 static struct import_value import_clip(struct import *import, struct import_frame *frame,
                                        const struct tf_def_node *node)
 {
-    struct import_value x = take(import, frame, node, 0);
+    struct import_value x = import_take(import, frame, node, 0);
     float limits[2] = {0, 6}; /* Relu6 */
     for (int i = 0; i < 2 && node->input_count == 3; i++) {
         struct import_value limit = import_input(import, frame, node, 1 + i);
         if (limit.kind == IMPORT_NOTHING)
-            return nothing();
+            return import_nothing();
         if (limit.kind != IMPORT_CONSTANT || limit.constant.dtype != DTYPE_F32 ||
             shape_count(&limit.constant.shape) != 1)
             return import_refuse(import, node);
@@ -335,7 +328,7 @@ static struct import_value import_clip(struct import *import, struct import_fram
     }
     if (x.kind == IMPORT_VALUE)
         x.id = lockstep_clip(import->graph, x.id, limits[0], limits[1]);
-    return x.id < 0 ? nothing() : x;
+    return x.id < 0 ? import_nothing() : x;
 }
 
 static struct import_value import_function(struct import *import, struct import_frame *frame,
@@ -359,32 +352,32 @@ static struct import_value import_function(struct import *import, struct import_
         {"Sqrt", UNARY_SQRT, 0},
         {"Tanh", UNARY_TANH, 0},
     };
-    struct import_value x = take(import, frame, node, 0);
+    struct import_value x = import_take(import, frame, node, 0);
     for (size_t i = 0; x.kind == IMPORT_VALUE && i < sizeof rows / sizeof *rows; i++)
         if (!strcmp(rows[i].op, node->op))
             x.id = lockstep_unary(import->graph, x.id, rows[i].kind,
                                   tf_def_float(node, "alpha", rows[i].alpha), 0);
-    return x.id < 0 ? nothing() : x;
+    return x.id < 0 ? import_nothing() : x;
 }
 
 static struct import_value import_norm(struct import *import, struct import_frame *frame,
                                        const struct tf_def_node *node)
 {
-    struct import_value x = take(import, frame, node, 0), numbers[4];
+    struct import_value x = import_take(import, frame, node, 0), numbers[4];
     bool whole = x.kind == IMPORT_VALUE;
     for (int i = 0; i < 4; i++) {
         numbers[i] = import_input(import, frame, node, 1 + i);
         whole = whole && numbers[i].kind != IMPORT_NOTHING;
     }
     if (!whole)
-        return nothing();
-    if (!is_picture(import, &x) || tf_def_bool(node, "is_training", true) ||
+        return import_nothing();
+    if (!import_is_picture(import, &x) || tf_def_bool(node, "is_training", true) ||
         !tf_def_text_is(node, "data_format", "NHWC", true))
         return import_refuse(import, node);
     for (int i = 0; i < 4; i++) {
         struct shape shape;
         if (!import_is_weights(&numbers[i]) || !import_weights_shape(&numbers[i], &shape) ||
-            shape.ndim != 1 || shape.dim[0] != shape_of(import, &x)->dim[1])
+            shape.ndim != 1 || shape.dim[0] != import_shape_of(import, &x)->dim[1])
             return import_refuse(import, node);
     }
     float epsilon = tf_def_float(node, "epsilon", 1e-4f);
@@ -392,214 +385,14 @@ static struct import_value import_norm(struct import *import, struct import_fram
         import->graph, x.id,
         (struct batch_norm_options){.epsilon = epsilon > 0 ? epsilon : FLT_MIN});
     if (id < 0)
-        return nothing();
+        return import_nothing();
     const struct node *made =
         graph_node_at(import->graph, graph_value(import->graph, id)->producer);
     for (int i = 0; i < 4; i++)
         if (!import_add_load(import, made->inputs[BATCH_NORM_SCALE + i], &numbers[i], TURN_NONE,
                              NULL))
-            return nothing();
-    return value_of(id);
-}
-
-/* ---- windows and shapes ---- */
-
-static struct import_value import_pool(struct import *import, struct import_frame *frame,
-                                       const struct tf_def_node *node)
-{
-    struct import_value x = take(import, frame, node, 0);
-    struct pool_options options = {0};
-    static const int64_t none[4];
-    if (x.kind == IMPORT_NOTHING)
-        return x;
-    if (!is_picture(import, &x) || !tf_def_text_is(node, "data_format", "NHWC", true) ||
-        !both_axes(node, "ksize", 0, &options.kernel) ||
-        !both_axes(node, "strides", 1, &options.stride) || options.kernel < 1 ||
-        !take_padding(node, none, &options.padding, &options.pad_before, &options.pad_after))
-        return import_refuse(import, node);
-    bool max = !strcmp(node->op, "MaxPool");
-    return value_of(max ? lockstep_max_pool(import->graph, x.id, options)
-                        : lockstep_avg_pool(import->graph, x.id, options));
-}
-
-static struct import_value import_mean(struct import *import, struct import_frame *frame,
-                                       const struct tf_def_node *node)
-{
-    struct import_value x = take(import, frame, node, 0);
-    struct import_value axes = import_input(import, frame, node, 1);
-    int64_t list[4];
-    if (x.kind == IMPORT_NOTHING || axes.kind == IMPORT_NOTHING)
-        return nothing();
-    if (!is_picture(import, &x) || constant_ints(&axes, list, 4) != 2 || list[0] != 1 ||
-        list[1] != 2)
-        return import_refuse(import, node);
-    value_id id = lockstep_global_avg_pool(import->graph, x.id);
-    return value_of(tf_def_bool(node, "keep_dims", false) ? id
-                                                          : lockstep_flatten(import->graph, id));
-}
-
-static struct import_value import_pad(struct import *import, struct import_frame *frame,
-                                      const struct tf_def_node *node)
-{
-    struct import_value x = take(import, frame, node, 0);
-    struct import_value pads = import_input(import, frame, node, 1);
-    int64_t list[8];
-    if (x.kind == IMPORT_NOTHING || pads.kind == IMPORT_NOTHING)
-        return nothing();
-    if (!is_picture(import, &x) || constant_ints(&pads, list, 8) != 8 || list[0] || list[1] ||
-        list[6] || list[7])
-        return import_refuse(import, node);
-    memcpy(x.pads, list + 2, sizeof x.pads);
-    return x;
-}
-
-static struct import_value import_transpose(struct import *import, struct import_frame *frame,
-                                            const struct tf_def_node *node)
-{
-    static const int64_t channels_first[] = {0, 3, 1, 2}, channels_last[] = {0, 2, 3, 1};
-    struct import_value x = take(import, frame, node, 0);
-    struct import_value order = import_input(import, frame, node, 1);
-    int64_t list[4];
-    if (x.kind == IMPORT_NOTHING || order.kind == IMPORT_NOTHING)
-        return nothing();
-    bool four = shape_of(import, &x)->ndim == 4 && constant_ints(&order, list, 4) == 4;
-    const int64_t *wanted = x.channels_first ? channels_last : channels_first;
-    if (!four || memcmp(list, wanted, sizeof list) != 0)
-        return import_refuse(import, node);
-    x.channels_first = !x.channels_first;
-    return x;
-}
-
-/* Weights with 1 in all dimensions but one are a vector, whatever the dimensions. */
-static struct import_value as_vector(struct import *import, const struct tf_def_node *node,
-                                     struct import_value weights, const struct shape *shape)
-{
-    int64_t count = 1;
-    int wide = 0;
-    for (int i = 0; i < shape->ndim; i++) {
-        wide += shape->dim[i] != 1;
-        count = shape->dim[i] != 1 ? shape->dim[i] : count;
-    }
-    struct shape old;
-    if (wide > 1 || !import_weights_shape(&weights, &old) || shape_count(&old) != count)
-        return import_refuse(import, node);
-    weights.is_vector = true;
-    return weights;
-}
-
-static struct import_value import_squeeze(struct import *import, struct import_frame *frame,
-                                          const struct tf_def_node *node)
-{
-    struct import_value x = import_input(import, frame, node, 0);
-    struct shape shape;
-    if (x.kind == IMPORT_NOTHING)
-        return x;
-    if (!import_is_weights(&x) || !import_weights_shape(&x, &shape))
-        return import_refuse(import, node);
-    return as_vector(import, node, x, &shape);
-}
-
-/* The shape of a value is asked for to keep the batch when the rest is reshaped. */
-static struct import_value import_shape(struct import *import, struct import_frame *frame,
-                                        const struct tf_def_node *node)
-{
-    struct import_value x = take(import, frame, node, 0);
-    x.kind = x.kind == IMPORT_VALUE ? IMPORT_SHAPE : x.kind;
-    return x;
-}
-
-static struct import_value import_slice(struct import *import, struct import_frame *frame,
-                                        const struct tf_def_node *node)
-{
-    struct import_value x = import_input(import, frame, node, 0);
-    int64_t first, end;
-    if (x.kind == IMPORT_NOTHING || node->input_count < 3)
-        return nothing();
-    struct import_value begin = import_input(import, frame, node, 1);
-    struct import_value stop = import_input(import, frame, node, 2);
-    if (x.kind != IMPORT_SHAPE || constant_ints(&begin, &first, 1) != 1 ||
-        constant_ints(&stop, &end, 1) != 1 || first != 0 || end != 1)
-        return import_refuse(import, node);
-    return (struct import_value){.kind = IMPORT_BATCH};
-}
-
-/* [batch, K] as a shape to reshape to. */
-static struct import_value import_pack(struct import *import, struct import_frame *frame,
-                                       const struct tf_def_node *node)
-{
-    struct import_value made = {.kind = IMPORT_CONSTANT};
-    int64_t *list = ARENA_ARRAY(import->arena, int64_t, 2);
-    bool fits = node->input_count == 2 && list;
-    for (int i = 0; fits && i < 2; i++) {
-        struct import_value part = import_input(import, frame, node, i);
-        if (part.kind == IMPORT_NOTHING)
-            return nothing();
-        list[i] = -1;
-        fits = i == 0 ? part.kind == IMPORT_BATCH : constant_ints(&part, &list[i], 1) == 1;
-    }
-    if (!fits)
-        return import_refuse(import, node);
-    made.constant = (struct tensor){DTYPE_I64, SHAPE(2), list};
-    return made;
-}
-
-/* Only to rows; what is in a row stays in TensorFlow's order, and the next matrix is turned. */
-static struct import_value import_reshape(struct import *import, struct import_frame *frame,
-                                          const struct tf_def_node *node)
-{
-    struct import_value x = import_input(import, frame, node, 0);
-    struct import_value shape = import_input(import, frame, node, 1);
-    int64_t list[2];
-    struct shape to = {0};
-    if (x.kind == IMPORT_NOTHING || shape.kind == IMPORT_NOTHING)
-        return nothing();
-    if (import_is_weights(&x)) {
-        to.ndim = constant_ints(&shape, to.dim, TENSOR_MAX_DIMS);
-        return to.ndim < 1 ? import_refuse(import, node) : as_vector(import, node, x, &to);
-    }
-    x = take(import, frame, node, 0);
-    if (x.kind != IMPORT_VALUE)
-        return nothing();
-    const struct shape *old = shape_of(import, &x);
-    struct shape rest = *old;
-    rest.dim[0] = 1;
-    if (constant_ints(&shape, list, 2) != 2 || list[0] != -1 || list[1] != shape_count(&rest))
-        return import_refuse(import, node);
-    if (old->ndim == 2)
-        return x;
-    struct import_value rows = value_of(lockstep_flatten(import->graph, x.id));
-    if (old->ndim == 4 && !x.channels_first && old->dim[2] * old->dim[3] > 1) {
-        old = shape_of(import, &x);
-        rows.flat[0] = old->dim[2];
-        rows.flat[1] = old->dim[3];
-        rows.flat[2] = old->dim[1];
-    }
-    return rows;
-}
-
-static struct import_value import_concat(struct import *import, struct import_frame *frame,
-                                         const struct tf_def_node *node)
-{
-    int count = node->input_count - 1;
-    struct import_value axis = count > 0 ? import_input(import, frame, node, count) : nothing();
-    value_id *parts = ARENA_ARRAY(import->arena, value_id, node->input_count + 1);
-    int64_t along;
-    bool whole = axis.kind != IMPORT_NOTHING && parts, fits = constant_ints(&axis, &along, 1) == 1;
-    int ndim = 0;
-    for (int i = 0; whole && i < count; i++) {
-        struct import_value part = take(import, frame, node, i);
-        whole = part.kind == IMPORT_VALUE;
-        if (!whole)
-            break;
-        ndim = shape_of(import, &part)->ndim;
-        parts[i] = part.id;
-        fits = fits && !part.channels_first && !part.flat[2];
-    }
-    if (!whole)
-        return nothing();
-    if (!fits || (ndim == 4 ? along != 3 && along != -1 : along != 1 && along != -1))
-        return import_refuse(import, node);
-    return value_of(lockstep_concat(import->graph, parts, count));
+            return import_nothing();
+    return import_value_of(id);
 }
 
 /* ---- the end ---- */
@@ -607,10 +400,10 @@ static struct import_value import_concat(struct import *import, struct import_fr
 static struct import_value import_softmax(struct import *import, struct import_frame *frame,
                                           const struct tf_def_node *node)
 {
-    struct import_value x = take(import, frame, node, 0);
+    struct import_value x = import_take(import, frame, node, 0);
     if (x.kind == IMPORT_NOTHING)
         return x;
-    if (shape_of(import, &x)->ndim != 2 || x.flat[2])
+    if (import_shape_of(import, &x)->ndim != 2 || x.flat[2])
         return import_refuse(import, node);
     return (struct import_value){.kind = IMPORT_ANSWER, .id = x.id, .answer = ANSWER_SOFTMAX};
 }
@@ -622,10 +415,10 @@ static struct import_value import_arg_max(struct import *import, struct import_f
     struct import_value axis = import_input(import, frame, node, 1);
     int64_t along;
     if (x.kind == IMPORT_NOTHING || axis.kind == IMPORT_NOTHING)
-        return nothing();
+        return import_nothing();
     bool fits = x.kind == IMPORT_VALUE || (x.kind == IMPORT_ANSWER && x.answer == ANSWER_SOFTMAX);
-    if (!fits || constant_ints(&axis, &along, 1) != 1 || (along != 1 && along != -1) ||
-        shape_of(import, &x)->ndim != 2 || x.flat[2])
+    if (!fits || import_ints(&axis, &along, 1) != 1 || (along != 1 && along != -1) ||
+        import_shape_of(import, &x)->ndim != 2 || x.flat[2])
         return import_refuse(import, node);
     return (struct import_value){.kind = IMPORT_ANSWER, .id = x.id, .answer = ANSWER_ARGMAX};
 }
@@ -691,7 +484,8 @@ struct import_value import_node(struct import *import, struct import_frame *fram
     for (size_t i = 0; i < sizeof operations / sizeof *operations; i++)
         if (!strcmp(operations[i].op, node->op)) {
             struct import_value value = operations[i].import(import, frame, node);
-            bool fits = value.kind != IMPORT_VALUE || import_is_sensible(shape_of(import, &value));
+            bool fits =
+                value.kind != IMPORT_VALUE || import_is_sensible(import_shape_of(import, &value));
             return fits ? value : import_refuse(import, node);
         }
     /* What it is made from may lack operations, too. */
