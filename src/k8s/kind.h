@@ -41,6 +41,9 @@ enum { KIND_MAX_USES = 64 };
 #define KIND_USES_LAUNCHER                                                                         \
     KIND_USE(LAUNCHER_CPU), KIND_USE(LAUNCHER_MEMORY), KIND_USE(GRACE_SECONDS), KIND_USE(LAUNCH),  \
         KIND_USE(SSH_DIR), KIND_USE(WORKER_EXEC), KIND_USE(AGENT_PORT)
+/* What workers an MPI job has, and what each of them gets. */
+#define KIND_USES_RANKS                                                                            \
+    KIND_USE(WORKERS), KIND_USE(SLOTS), KIND_USE(GPU), KIND_USES_SIZE, KIND_USES_LAUNCHER
 /* The component of the document about VGG16: its variables, its volumes. */
 #define KIND_USES_COMPONENT(secret)                                                                \
     KIND_USE(NAMESPACE, .initial = "kubeflow-dist-train"), KIND_USE(COMPONENT), KIND_USES_IMAGE,   \

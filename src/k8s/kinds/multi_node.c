@@ -47,22 +47,10 @@ static void render(const struct deployment *deployment, struct manifest *out)
 }
 
 static const struct kind_use uses[] = {
-    KIND_USE(NAMESPACE),
-    KIND_USE(MODEL),
-    KIND_USE(MODEL_NAME),
-    KIND_USES_STORAGE,
-    KIND_USES_COMMAND,
-    KIND_USE(EPOCHS),
-    KIND_USE(WORKERS),
-    KIND_USE(SLOTS),
-    KIND_USE(GPU),
-    KIND_USES_SIZE,
-    KIND_USES_LAUNCHER,
-    KIND_USES_SECRET,
-    KIND_USE(BACKOFF_LIMIT),
-    KIND_USES_QUEUE,
-    KIND_USE(DASHBOARD_PORT),
-    {.parameter = PARAMETER_COUNT},
+    KIND_USE(NAMESPACE), KIND_USE(MODEL),          KIND_USE(MODEL_NAME),
+    KIND_USES_STORAGE,   KIND_USES_COMMAND,        KIND_USE(EPOCHS),
+    KIND_USES_RANKS,     KIND_USES_SECRET,         KIND_USE(BACKOFF_LIMIT),
+    KIND_USES_QUEUE,     KIND_USE(DASHBOARD_PORT), {.parameter = PARAMETER_COUNT},
 };
 
 const struct kind kind_multi_node = {
