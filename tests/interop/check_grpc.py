@@ -33,18 +33,10 @@ from tensorflow_serving.apis import (classification_pb2, get_model_metadata_pb2,
                                      model_service_pb2_grpc, predict_pb2,
                                      prediction_service_pb2_grpc, regression_pb2)
 
+from tally import check, ends  # noqa: E402
+
 LOCKSTEP = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build/release/lockstep")
 SERVER = "build/release/tests/serve/grpc_server"
-passed = failed = 0
-
-
-def check(what, condition, found=""):
-    global passed, failed
-    if condition:
-        passed += 1
-    else:
-        failed += 1
-        print("FAIL", what, found)
 
 
 class Server:
@@ -462,8 +454,7 @@ def main():
     check_ending()
     check_digits()
     check_clicks()
-    print("%d passed, %d failed" % (passed, failed))
-    return failed > 0
+    return ends()
 
 
 sys.exit(main())

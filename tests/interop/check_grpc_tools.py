@@ -12,17 +12,9 @@ from concurrent import futures
 
 import grpc
 
+from tally import check, ends
+
 SERVER = "build/release/tests/serve/grpc_server"
-passed = failed = 0
-
-
-def check(what, condition, found=""):
-    global passed, failed
-    if condition:
-        passed += 1
-    else:
-        failed += 1
-        print("FAIL", what, found)
 
 
 def grpcurl(*words):
@@ -92,5 +84,4 @@ with subprocess.Popen([SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, t
     check_h2spec(port)
     server.stdin.close()
     check("the server ends well", server.wait(60) == 0, server.returncode)
-print("%d passed, %d failed" % (passed, failed))
-sys.exit(failed > 0)
+sys.exit(ends())

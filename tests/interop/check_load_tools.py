@@ -13,19 +13,11 @@ import sys
 import tempfile
 import urllib.request
 
+from tally import check, ends
+
 PROGRAM = os.path.abspath(sys.argv[1])
 CALL = "tensorflow.serving.PredictionService/Predict"
 PERF = ["tritonclient==2.41.0", "nvidia-cuda-runtime-cu12==12.6.77", "numpy==1.26.4"]
-passed = failed = 0
-
-
-def check(what, condition, found=""):
-    global passed, failed
-    if condition:
-        passed += 1
-    else:
-        failed += 1
-        print("FAIL", what, str(found)[-1500:])
 
 
 def run(*words, **options):
@@ -139,8 +131,7 @@ def main():
         finally:
             server.terminate()
             check("the server ends well", server.wait(60) == 0, server.returncode)
-    print("%d passed, %d failed" % (passed, failed))
-    sys.exit(failed > 0)
+    sys.exit(ends())
 
 
 main()

@@ -32,16 +32,7 @@ os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 os.environ["MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"] = "1"
 from mlflow import MlflowClient  # noqa: E402
 
-passed = failed = 0
-
-
-def check(what, condition, found=""):
-    global passed, failed
-    if condition:
-        passed += 1
-    else:
-        failed += 1
-        print("FAILED: %s: %s" % (what, found))
+from tally import check, ends  # noqa: E402
 
 
 class Server:
@@ -243,8 +234,7 @@ def main():
         check("a file store is one warning with the reason", result.returncode == 0 and
               result.stderr.count("MLflow") == 1 and "mlflow server" in result.stderr,
               result.stderr)
-    print("%d passed, %d failed" % (passed, failed))
-    return failed != 0
+    return ends()
 
 
 if __name__ == "__main__":

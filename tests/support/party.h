@@ -49,4 +49,12 @@ void party_say(struct party *party, enum message_kind kind, int64_t number, cons
 /* That its rank, process `pid`, has finished `step`. */
 void party_report(struct party *party, int64_t generation, int64_t pid, int64_t step);
 
+/* Turns until it is so; `turn()` is the test's, and what was logged is said when it never is. */
+#define UNTIL(condition)                                                                           \
+    do {                                                                                           \
+        for (double until_ = clock_seconds() + 20; !(condition); turn())                           \
+            if (clock_seconds() > until_)                                                          \
+                FAIL("never: %s; it says: %s", #condition, log_record_text());                     \
+    } while (0)
+
 #endif

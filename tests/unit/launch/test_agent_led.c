@@ -46,12 +46,6 @@ static void turn(void)
     loop_turn(loop, 0.01);
     agent_tick(agent);
 }
-#define UNTIL(condition)                                                                           \
-    do {                                                                                           \
-        for (double until_ = clock_seconds() + 20; !(condition); turn())                           \
-            if (clock_seconds() > until_)                                                          \
-                FAIL("never: %s; it says: %s", #condition, log_record_text());                     \
-    } while (0)
 
 static struct hello leads(const char *incarnation, int64_t generation)
 {

@@ -106,12 +106,6 @@ static void turn(void)
     agent_tick(agent);
     leader_tick(leader);
 }
-#define UNTIL(condition)                                                                           \
-    do {                                                                                           \
-        for (double until_ = clock_seconds() + 20; !(condition); turn())                           \
-            if (clock_seconds() > until_)                                                          \
-                FAIL("never: %s; it says: %s", #condition, log_record_text());                     \
-    } while (0)
 
 static bool said(const char *part)
 {
