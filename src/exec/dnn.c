@@ -140,6 +140,16 @@ struct layout layout_any(const struct shape *shape)
     return layout;
 }
 
+struct layout layout_outputs_in_sixteens(const struct shape *shape)
+{
+    dnnl_dims_t dims;
+    assert(shape->ndim == 4);
+    dims_of(shape, dims);
+    struct layout layout = {0};
+    dnnl_memory_desc_init_by_tag(desc(&layout), shape->ndim, dims, dnnl_f32, dnnl_Oihw16o);
+    return layout;
+}
+
 bool layout_equal(const struct layout *a, const struct layout *b)
 {
     return dnnl_memory_desc_equal(const_desc(a), const_desc(b));

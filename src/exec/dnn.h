@@ -14,7 +14,7 @@ struct dnn_primitive; /* a compiled kernel; may run on any thread, one at a time
 struct dnn_call;      /* a primitive with its memory */
 
 /* How a tensor's elements lie in memory: a plain value, compared with layout_equal. Never build a
- * blocked one by hand; ask a kernel. */
+ * blocked one by hand; ask a kernel of the library's. */
 enum { LAYOUT_BYTES = 704 };
 struct layout {
     _Alignas(8) unsigned char opaque[LAYOUT_BYTES];
@@ -29,6 +29,8 @@ void dnn_set_threads(int threads);
 struct layout layout_plain(const struct shape *shape);         /* row-major float */
 struct layout layout_channels_last(const struct shape *shape); /* N, H, W, C in memory */
 struct layout layout_any(const struct shape *shape);           /* the kernel's choice */
+/* Weights [O, I, h, w] as [O / 16][I][h][w][16]. */
+struct layout layout_outputs_in_sixteens(const struct shape *shape);
 bool layout_equal(const struct layout *a, const struct layout *b);
 bool layout_is_plain(const struct layout *layout);
 size_t layout_bytes(const struct layout *layout); /* padding included */

@@ -3,9 +3,14 @@
  * AVX-512 only.
  *
  * Forward and the gradient of x: a thread takes some tiles at a time through all steps, with patches and
- * results of its own, small enough for its caches. The gradient of the weights: all threads transform
- * channels of some tiles, then multiply planes. Results are the same for any number of threads: no sum is
- * divided among them, and the tiles of a block, over which gradients are summed, are a fixed number. */
+ * results of its own, small enough for its caches. Where tiles are few, as when one picture is served, the
+ * weights are what is much: all threads transform the patches, then each takes some outputs, whose weights
+ * it transforms piece by piece in its caches. Stored transformed they would be four times as many bytes,
+ * which take longer to read than the transform takes.
+ *
+ * The gradient of the weights: all threads transform channels of some tiles, then multiply planes. Results
+ * are the same for any number of threads: no sum is divided among them, and the tiles of a block, over
+ * which gradients are summed, are a fixed number. */
 #include <string.h>
 
 #include "base/arena.h"
@@ -20,10 +25,13 @@ enum {
     LANES = WINOGRAD_LANES,
     KERNEL = 3,
     FEWEST_CHANNELS = 64, /* below, the transforms weigh more than the products */
-    FEWEST_TILES = 64,    /* below, those of the weights do */
+    FEWEST_TILES = 64,    /* below, those of the weights do... */
+    FEWEST_SERVED = 8,    /* ...unless they lie in the order in which they are transformed */
+    MANY_TILES = 96,      /* below, threads divide outputs rather than tiles */
     TILES = 96,           /* at a time, of one thread */
     OUTPUTS = 64,         /* multiplied before their results are transformed */
     GRADIENT_TILES = 192, /* at a time, of all threads */
+    PIECE = 32,           /* inputs, and outputs, whose weights are transformed at a time */
 };
 
 /* A forward pass, or one that goes back to x: the same with turned weights. */
@@ -34,6 +42,7 @@ struct pass {
     size_t weight_plane, patch_plane, result_plane; /* floats */
     struct winograd_weights weights;                /* without data */
     bool bias, relu, add;
+    bool few; /* tiles: planes of weights are of a PIECE, patches are everybody's */
 };
 
 struct gradient {
@@ -85,6 +94,11 @@ static bool are_many(int64_t channels)
     return channels >= FEWEST_CHANNELS && channels % WINOGRAD_OUTPUTS == 0;
 }
 
+static int64_t fewest_tiles(const struct plan_builder *builder)
+{
+    return builder_is_serving(builder) ? FEWEST_SERVED : FEWEST_TILES;
+}
+
 static bool fits(const struct plan_builder *builder, const struct plan_node *node)
 {
     const struct conv_attributes *a = node->node->attributes;
@@ -95,7 +109,7 @@ static bool fits(const struct plan_builder *builder, const struct plan_node *nod
     int64_t ignored;
     if (builder_is_direct(builder) || a->groups != 1 || !are_many(x.dim[1]) ||
         !are_many(y.dim[1]) ||
-        x.dim[0] * tiles_along(y.dim[2]) * tiles_along(y.dim[3]) < FEWEST_TILES)
+        x.dim[0] * tiles_along(y.dim[2]) * tiles_along(y.dim[3]) < fewest_tiles(builder))
         return false;
     window_resolve(&rows, x.dim[2], &ignored, NULL);
     window_resolve(&columns, x.dim[3], &ignored, NULL);
@@ -135,8 +149,22 @@ static struct winograd_picture picture_of(const struct shape *shape, const struc
                                      .tile_columns = tiles_along(result->dim[3])};
 }
 
-static struct pass make_pass(const struct shape *x, const struct shape *y, int top, int left,
-                             int threads)
+static int64_t at_most(int64_t value, int64_t limit)
+{
+    return value < limit ? value : limit;
+}
+
+static void choose_planes(struct pass *pass, int threads)
+{
+    int64_t outputs = pass->few ? PIECE : OUTPUTS;
+    pass->tiles_at_once =
+        pass->few ? round_up(pass->tiles, WINOGRAD_TILES) : choose_tiles(pass->tiles, threads);
+    pass->weight_plane = plane_of(pass->few ? PIECE * PIECE : pass->in * pass->out);
+    pass->patch_plane = plane_of(pass->in * pass->tiles_at_once);
+    pass->result_plane = plane_of(at_most(pass->out, outputs) * pass->tiles_at_once);
+}
+
+static struct pass make_pass(const struct shape *x, const struct shape *y, int top, int left)
 {
     struct pass pass = {.in = x->dim[1],
                         .out = y->dim[1],
@@ -145,22 +173,23 @@ static struct pass make_pass(const struct shape *x, const struct shape *y, int t
                         .tiles = x->dim[0] * tiles_along(y->dim[2]) * tiles_along(y->dim[3])};
     pass.x.top = top;
     pass.x.left = left;
-    pass.tiles_at_once = choose_tiles(pass.tiles, threads);
-    pass.weight_plane = plane_of(pass.in * pass.out);
-    pass.patch_plane = plane_of(pass.in * pass.tiles_at_once);
-    pass.result_plane = plane_of((pass.out < OUTPUTS ? pass.out : OUTPUTS) * pass.tiles_at_once);
     return pass;
+}
+
+static size_t floats_of_all(const struct pass *pass)
+{
+    return WINOGRAD_PLANES * (pass->few ? pass->patch_plane : pass->weight_plane);
 }
 
 static size_t floats_of_thread(const struct pass *pass)
 {
-    return WINOGRAD_PLANES * (pass->patch_plane + pass->result_plane);
+    return WINOGRAD_PLANES *
+           ((pass->few ? pass->weight_plane : pass->patch_plane) + pass->result_plane);
 }
 
 static size_t pass_bytes(const struct pass *pass, int threads)
 {
-    return (WINOGRAD_PLANES * pass->weight_plane + (size_t)threads * floats_of_thread(pass)) *
-           sizeof(float);
+    return (floats_of_all(pass) + (size_t)threads * floats_of_thread(pass)) * sizeof(float);
 }
 
 static struct gradient make_gradient(const struct pass *forward)
@@ -179,24 +208,51 @@ static size_t gradient_bytes(const struct state *state)
            sizeof(float);
 }
 
+/* In serving plans, whose weights are copies of their own, in the order of the transform. */
+static struct winograd_weights weights_of(const struct plan_builder *builder, int64_t in)
+{
+    enum { TAPS = KERNEL * KERNEL, WIDE = WINOGRAD_OUTPUTS };
+    if (builder_is_serving(builder))
+        return (struct winograd_weights){.in = in,
+                                         .out_stride = in * TAPS,
+                                         .lane_stride = 1,
+                                         .in_stride = (int64_t)TAPS * WIDE,
+                                         .tap_stride = WIDE};
+    return (struct winograd_weights){.in = in,
+                                     .out_stride = in * TAPS,
+                                     .lane_stride = in * TAPS,
+                                     .in_stride = TAPS,
+                                     .tap_stride = 1};
+}
+
+static struct winograd_weights turn(const struct winograd_weights *weights, int64_t out)
+{
+    struct winograd_weights turned = *weights;
+    turned.in = out;
+    turned.out_stride = turned.lane_stride = weights->in_stride;
+    turned.in_stride = weights->out_stride;
+    turned.turned = true;
+    return turned;
+}
+
 static void describe(struct plan_builder *builder, const struct plan_node *node,
                      struct state *state)
 {
     struct dnn_conv conv = conv_describe(builder, node);
+    struct pass *forward = &state->forward, *back = &state->back;
     int threads = builder_threads(builder);
-    int64_t in = conv.src.dim[1], taps = (int64_t)KERNEL * KERNEL;
-    state->forward =
-        make_pass(&conv.src, &conv.dst, conv.pad_before[0], conv.pad_before[1], threads);
-    state->forward.weights =
-        (struct winograd_weights){.in = in, .out_stride = in * taps, .in_stride = taps};
-    state->forward.bias = conv.bias;
-    state->forward.relu = conv.relu;
-    state->forward.add = conv.sum;
-    state->back = make_pass(&conv.dst, &conv.src, KERNEL - 1 - conv.pad_before[0],
-                            KERNEL - 1 - conv.pad_before[1], threads);
-    state->back.weights = (struct winograd_weights){
-        .in = conv.dst.dim[1], .out_stride = taps, .in_stride = in * taps, .turned = true};
-    state->gradient = make_gradient(&state->forward);
+    *forward = make_pass(&conv.src, &conv.dst, conv.pad_before[0], conv.pad_before[1]);
+    forward->weights = weights_of(builder, forward->in);
+    forward->bias = conv.bias;
+    forward->relu = conv.relu;
+    forward->add = conv.sum;
+    forward->few = builder_is_serving(builder) && forward->tiles < MANY_TILES;
+    choose_planes(forward, threads);
+    *back = make_pass(&conv.dst, &conv.src, KERNEL - 1 - conv.pad_before[0],
+                      KERNEL - 1 - conv.pad_before[1]);
+    back->weights = turn(&forward->weights, forward->out);
+    choose_planes(back, threads);
+    state->gradient = make_gradient(forward);
 }
 
 /* Row-major, said aloud: a plan with another kernel may have stored them otherwise. */
@@ -206,6 +262,14 @@ static void use_plain(struct plan_builder *builder, struct plan_node *node, enum
     struct shape shape = builder_shape(builder, node->inputs[input]);
     struct layout plain = layout_plain(&shape);
     builder_use(builder, node, pass, role + input, &plain);
+}
+
+static void use_weights(struct plan_builder *builder, struct plan_node *node)
+{
+    struct shape shape = builder_shape(builder, node->inputs[CONV_WEIGHTS]);
+    struct layout own =
+        builder_is_serving(builder) ? layout_outputs_in_sixteens(&shape) : layout_plain(&shape);
+    builder_use(builder, node, PASS_FORWARD, ROLE_INPUT + CONV_WEIGHTS, &own);
 }
 
 static void use_in_training(struct plan_builder *builder, struct plan_node *node,
@@ -245,8 +309,9 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
     if (state->forward.add)
         builder_accumulate(builder, node);
     builder_use(builder, node, PASS_FORWARD, ROLE_INPUT + CONV_X, &x);
-    for (int i = CONV_WEIGHTS; i < node->input_count; i++)
-        use_plain(builder, node, PASS_FORWARD, ROLE_INPUT, i);
+    use_weights(builder, node);
+    if (state->forward.bias)
+        use_plain(builder, node, PASS_FORWARD, ROLE_INPUT, CONV_BIAS);
     builder_use(builder, node, PASS_FORWARD, ROLE_SCRATCH, NULL);
     if (builder_is_training(builder))
         use_in_training(builder, node, state, &x, &y);
@@ -258,10 +323,9 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
 
 /* --- Forward, and back to x --- */
 
-/* A thread's share of the scratch memory; the weights are everybody's. */
+/* What a thread works with in the scratch memory. */
 struct room {
-    const float *weights;
-    float *patches, *results;
+    float *weights, *patches, *results;
 };
 
 static struct winograd_range range_of(int64_t tiles, int64_t at_once, int64_t block)
@@ -288,20 +352,20 @@ static void run_tiles(const struct pass *pass, const struct room *room, struct w
         winograd_take_patches(&pass->x, c / LANES, tiles, room->patches + c * pass->tiles_at_once,
                               pass->patch_plane);
     for (int64_t out = 0; out < pass->out; out += OUTPUTS) {
-        int64_t left = pass->out - out, outputs = left < OUTPUTS ? left : OUTPUTS;
+        int64_t outputs = at_most(pass->out - out, OUTPUTS);
         for (size_t p = 0; p < WINOGRAD_PLANES; p++)
             winograd_multiply(room->weights + p * pass->weight_plane + out * pass->in,
                               room->patches + p * pass->patch_plane,
                               room->results + p * pass->result_plane, pass->in, outputs,
-                              tiles.count, pass->tiles_at_once);
+                              tiles.count, pass->tiles_at_once, false);
         put_outputs(pass, room, out, outputs, tiles, bias);
     }
 }
 
-static void run_pass(const struct pass *pass, const float *bias, int threads, float *scratch)
+static void run_many(const struct pass *pass, const float *bias, int threads, float *scratch)
 {
     int64_t blocks = (pass->tiles + pass->tiles_at_once - 1) / pass->tiles_at_once;
-    float *shares = scratch + WINOGRAD_PLANES * pass->weight_plane;
+    float *shares = scratch + floats_of_all(pass);
 #pragma omp parallel for schedule(static)
     for (int64_t out = 0; out < pass->out; out += WINOGRAD_OUTPUTS)
         winograd_take_weights(&pass->weights, out, scratch + out * pass->in, pass->weight_plane);
@@ -314,13 +378,65 @@ static void run_pass(const struct pass *pass, const float *bias, int threads, fl
     }
 }
 
+/* --- The same with few tiles --- */
+
+static void take_piece(const struct pass *pass, float *planes, int64_t out, int64_t outputs,
+                       int64_t in, int64_t inputs)
+{
+    struct winograd_weights piece = pass->weights;
+    piece.data += in * piece.in_stride;
+    piece.in = inputs;
+    for (int64_t k = 0; k < outputs; k += WINOGRAD_OUTPUTS)
+        winograd_take_weights(&piece, out + k, planes + k * inputs, pass->weight_plane);
+}
+
+static void run_outputs(const struct pass *pass, const struct room *room, int64_t out,
+                        const float *bias)
+{
+    int64_t outputs = at_most(pass->out - out, PIECE);
+    for (int64_t in = 0; in < pass->in; in += PIECE) {
+        int64_t inputs = at_most(pass->in - in, PIECE);
+        take_piece(pass, room->weights, out, outputs, in, inputs);
+        for (size_t p = 0; p < WINOGRAD_PLANES; p++)
+            winograd_multiply(room->weights + p * pass->weight_plane,
+                              room->patches + p * pass->patch_plane + in * pass->tiles_at_once,
+                              room->results + p * pass->result_plane, inputs, outputs, pass->tiles,
+                              pass->tiles_at_once, in > 0);
+    }
+    put_outputs(pass, room, out, outputs, (struct winograd_range){0, pass->tiles}, bias);
+}
+
+static void run_few(const struct pass *pass, const float *bias, int threads, float *scratch)
+{
+    float *shares = scratch + floats_of_all(pass);
+#pragma omp parallel for schedule(static)
+    for (int64_t c = 0; c < pass->in; c += LANES)
+        winograd_take_patches(&pass->x, c / LANES, (struct winograd_range){0, pass->tiles},
+                              scratch + c * pass->tiles_at_once, pass->patch_plane);
+#pragma omp parallel for schedule(static)
+    for (int t = 0; t < threads; t++) {
+        float *share = shares + (size_t)t * floats_of_thread(pass);
+        struct room room = {share, scratch, share + WINOGRAD_PLANES * pass->weight_plane};
+        for (int64_t out = (int64_t)t * PIECE; out < pass->out; out += (int64_t)threads * PIECE)
+            run_outputs(pass, &room, out, bias);
+    }
+}
+
+static void run_pass(const struct pass *pass, const float *bias, const struct op_run *run)
+{
+    if (pass->few)
+        run_few(pass, bias, run->threads, run->scratch);
+    else
+        run_many(pass, bias, run->threads, run->scratch);
+}
+
 static void forward(const struct op_run *run)
 {
     struct pass pass = ((const struct state *)run->state)->forward;
     pass.x.data = run->inputs[CONV_X];
     pass.y.data = run->output;
     pass.weights.data = run->inputs[CONV_WEIGHTS];
-    run_pass(&pass, pass.bias ? run->inputs[CONV_BIAS] : NULL, run->threads, run->scratch);
+    run_pass(&pass, pass.bias ? run->inputs[CONV_BIAS] : NULL, run);
 }
 
 static void backward(const struct op_run *run)
@@ -329,7 +445,7 @@ static void backward(const struct op_run *run)
     pass.x.data = run->gradients[0];
     pass.y.data = run->input_gradients[CONV_X];
     pass.weights.data = run->inputs[CONV_WEIGHTS];
-    run_pass(&pass, NULL, run->threads, run->scratch);
+    run_pass(&pass, NULL, run);
 }
 
 /* --- The gradient of the weights --- */

@@ -16,7 +16,7 @@ enum { LANES = WINOGRAD_LANES, WIDE = WINOGRAD_OUTPUTS, TILES = WINOGRAD_TILES }
 
 /* 6 tiles by 16 outputs: 12 sums, 2 weights and a patch are 15 of 16 registers. */
 INLINE void multiply_tiles(const float *weights, const float *patches, float *results, int64_t in,
-                           int64_t stride)
+                           int64_t stride, bool add)
 {
     __m256 sums[TILES][2];
 #pragma GCC unroll 6
@@ -40,19 +40,24 @@ INLINE void multiply_tiles(const float *weights, const float *patches, float *re
     }
 #pragma GCC unroll 6
     for (int t = 0; t < TILES; t++) {
-        _mm256_storeu_ps(results + t * LANES, sums[t][0]);
-        _mm256_storeu_ps(results + (stride + t) * LANES, sums[t][1]);
+        float *low = results + t * LANES, *high = low + stride * LANES;
+        if (add) {
+            sums[t][0] = _mm256_add_ps(sums[t][0], _mm256_loadu_ps(low));
+            sums[t][1] = _mm256_add_ps(sums[t][1], _mm256_loadu_ps(high));
+        }
+        _mm256_storeu_ps(low, sums[t][0]);
+        _mm256_storeu_ps(high, sums[t][1]);
     }
 }
 
 /* 16 outputs' weights stay in the first-level cache while all tiles pass by. */
 void winograd_multiply(const float *weights, const float *patches, float *results, int64_t in,
-                       int64_t outputs, int64_t tiles, int64_t stride)
+                       int64_t outputs, int64_t tiles, int64_t stride, bool add)
 {
     for (int64_t out = 0; out < outputs; out += WIDE)
         for (int64_t tile = 0; tile < tiles; tile += TILES)
             multiply_tiles(weights + out * in, patches + tile * LANES,
-                           results + (out / LANES * stride + tile) * LANES, in, stride);
+                           results + (out / LANES * stride + tile) * LANES, in, stride, add);
 }
 
 /* 4 inputs by 8, 16 or 24 outputs, over all tiles. The sums start at zero and are added to what is there

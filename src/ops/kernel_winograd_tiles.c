@@ -322,32 +322,44 @@ void winograd_put_results(const float *planes, size_t plane, const struct winogr
 
 /* --- Weights --- */
 
-/* The tap at row r, column c, of 8 outputs that are out_stride apart. */
-INLINE __m256 gather_tap(const struct winograd_weights *weights, const float *from, int r, int c)
+/* The tap at row r, column c, of 8 outputs. */
+INLINE __m256 take_tap(const struct winograd_weights *weights, const float *from, int r, int c,
+                       bool adjacent)
 {
-    __m256i lanes = _mm256_mullo_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
-                                       _mm256_set1_epi32((int)weights->out_stride));
     int tap = r * KERNEL + c;
-    return _mm256_i32gather_ps(from + (weights->turned ? KERNEL * KERNEL - 1 - tap : tap), lanes,
-                               4);
+    from += (weights->turned ? KERNEL * KERNEL - 1 - tap : tap) * weights->tap_stride;
+    if (adjacent)
+        return _mm256_loadu_ps(from);
+    __m256i lanes = _mm256_mullo_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
+                                       _mm256_set1_epi32((int)weights->lane_stride));
+    return _mm256_i32gather_ps(from, lanes, 4);
 }
 
-void winograd_take_weights(const struct winograd_weights *weights, int64_t out, float *planes,
-                           size_t plane)
+INLINE void take_weights(const struct winograd_weights *weights, int64_t out, float *planes,
+                         size_t plane, bool adjacent)
 {
     for (int64_t i = 0; i < weights->in; i++)
         for (int half = 0; half < WINOGRAD_OUTPUTS; half += LANES) {
-            const float *from =
-                weights->data + (out + half) * weights->out_stride + i * weights->in_stride;
+            const float *from = weights->data + out * weights->out_stride +
+                                half * weights->lane_stride + i * weights->in_stride;
             __m256 kernel[KERNEL][KERNEL], square[PATCH][PATCH];
 #pragma GCC unroll 3
             for (int r = 0; r < KERNEL; r++)
 #pragma GCC unroll 3
                 for (int c = 0; c < KERNEL; c++)
-                    kernel[r][c] = gather_tap(weights, from, r, c);
+                    kernel[r][c] = take_tap(weights, from, r, c, adjacent);
             transform_weights(kernel, square);
             store_planes(square, planes + i * WINOGRAD_OUTPUTS + half, plane);
         }
+}
+
+void winograd_take_weights(const struct winograd_weights *weights, int64_t out, float *planes,
+                           size_t plane)
+{
+    if (weights->lane_stride == 1)
+        take_weights(weights, out, planes, plane, true);
+    else
+        take_weights(weights, out, planes, plane, false);
 }
 
 void winograd_put_weights(const float *planes, size_t plane, const struct winograd_weights *weights,
@@ -362,7 +374,7 @@ void winograd_put_weights(const float *planes, size_t plane, const struct winogr
             float lanes[LANES];
             _mm256_storeu_ps(lanes, kernel[tap / KERNEL][tap % KERNEL]);
             for (int lane = 0; lane < LANES; lane++)
-                to[lane * weights->out_stride + tap] = lanes[lane];
+                to[lane * weights->lane_stride + tap * weights->tap_stride] = lanes[lane];
         }
     }
 }

@@ -56,10 +56,12 @@ void winograd_put_results(const float *planes, size_t plane, const struct winogr
                           int64_t block, struct winograd_range tiles,
                           struct winograd_finish finish);
 
-/* Weights of `out` x `in` kernels of 3x3; from one output, or input, to the next are so many floats. */
+/* Weights of kernels of 3x3. Those of output o and input i, tap t, are at
+ * (o - o % 16) * out_stride + o % 16 * lane_stride + i * in_stride + t * tap_stride. */
 struct winograd_weights {
     float *data;
-    int64_t in, out_stride, in_stride;
+    int64_t in;
+    int64_t out_stride, lane_stride, in_stride, tap_stride;
     bool turned;
 };
 /* GgG' of the 16 outputs from `out` on: [in][16] at `planes`. */
@@ -71,11 +73,11 @@ void winograd_put_weights(const float *planes, size_t plane, const struct winogr
 
 /* --- Products of one plane (kernel_winograd_products.c) --- */
 
-/* results [outputs / 8][stride][8] = weights [outputs / 16][in][16] by patches [in / 8][stride][8], for
- * the first `tiles` of `stride` tiles, which must be a multiple of WINOGRAD_TILES: so many are read and
- * written up to the next multiple. */
+/* results [outputs / 8][stride][8] (+)= weights [outputs / 16][in][16] by patches [in / 8][stride][8],
+ * for the first `tiles` of `stride` tiles, which must be a multiple of WINOGRAD_TILES: so many are read
+ * and written up to the next multiple. */
 void winograd_multiply(const float *weights, const float *patches, float *results, int64_t in,
-                       int64_t outputs, int64_t tiles, int64_t stride);
+                       int64_t outputs, int64_t tiles, int64_t stride, bool add);
 /* sums [blocks][in][8] (+)= patches [in / 8][stride][8] by gradients [blocks][stride][8], over the first
  * `tiles`; `blocks` is at most WINOGRAD_BLOCKS. */
 enum { WINOGRAD_BLOCKS = 3 };
