@@ -114,7 +114,7 @@ $(BUILD)/examples/%.so: examples/%.c include/lockstep/model.h
 	@mkdir -p $(@D)
 	$(CC) -std=c17 -O2 -g -Wall -Wextra $(if $(DEV),-Werror) -Iinclude -fPIC -fvisibility=hidden \
 	    -shared -o $@ $<
-$(BUILD)/bench/primitives: $(patsubst %.c,$(BUILD)/%.o,$(filter-out %_input.c %_scan.c %_pictures.c %/delay.c %/scaling.c %/sums.c,\
+$(BUILD)/bench/primitives: $(patsubst %.c,$(BUILD)/%.o,$(filter-out %_input.c %_scan.c %_pictures.c %/delay.c %/overlap.c %/scaling.c %/sums.c,\
                            $(wildcard bench/*.c)))
 	$(CC) $(LDFLAGS) -o $@ $^ -ldnnl -lm
 $(BUILD)/bench/%_input: $(BUILD)/bench/%_input.o $(OBJECTS)
@@ -128,7 +128,7 @@ bench: all $(BUILD)/bench/primitives
 	@bench/setup-peers
 	@bench/run $(BENCH_FLAGS) $(subst $(comma), ,$(BENCH))
 # BENCH=pictures,scan,rows,wide_deep,overlap picks some.
-INPUT_BENCHES := $(addprefix $(BUILD)/bench/,primitives jpeg_input csv_input tfrecord_scan tiny_pictures.so)
+INPUT_BENCHES := $(addprefix $(BUILD)/bench/,primitives jpeg_input csv_input overlap tfrecord_scan tiny_pictures.so)
 bench-input: all $(INPUT_BENCHES)
 	@bench/setup-peers
 	@bench/run-input $(BENCH_FLAGS) $(subst $(comma), ,$(BENCH))
@@ -139,7 +139,7 @@ bench-ranks: all $(addprefix $(BUILD)/bench/,primitives scaling)
 # BENCH=resnet50,wide_deep picks some. Needs root, for network namespaces.
 $(BUILD)/bench/delay: $(BUILD)/bench/delay.o
 	$(CC) $(LDFLAGS) -o $@ $^
-$(addprefix $(BUILD)/bench/,scaling sums): $(BUILD)/bench/%: $(BUILD)/bench/%.o $(CLI_OBJECTS) $(OBJECTS)
+$(addprefix $(BUILD)/bench/,overlap scaling sums): $(BUILD)/bench/%: $(BUILD)/bench/%.o $(CLI_OBJECTS) $(OBJECTS)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 bench-net: all $(addprefix $(BUILD)/bench/,primitives delay sums)
 	@bench/run-net $(BENCH_FLAGS) $(subst $(comma), ,$(BENCH))
