@@ -319,11 +319,12 @@ static int fill_plan(struct plan *plan, struct error *err)
 }
 
 /* Threads that meet after every operation cost about what they save when there is little to compute:
- * a row of Wide & Deep takes half as long on one thread as on two. By shapes alone, so that an
- * answer has the same bits on every run. */
+ * a row of Wide & Deep takes half as long on one thread as on two. And while they wait they spin, where
+ * the threads that read requests want the cores. By shapes alone, so that an answer has the same bits
+ * on every run. */
 static int worthwhile_threads(const struct graph *graph, const struct plan_options *options)
 {
-    static const double flops_per_thread = 32e6; /* about half a millisecond */
+    static const double flops_per_thread = 128e6; /* about two milliseconds */
     double flops = 0;
     for (int n = 0; n < graph_node_count(graph); n++) {
         const struct node *node = graph_node_at(graph, n);

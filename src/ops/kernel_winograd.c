@@ -25,8 +25,7 @@ enum {
     LANES = WINOGRAD_LANES,
     KERNEL = 3,
     FEWEST_CHANNELS = 64, /* below, the transforms weigh more than the products */
-    FEWEST_TILES = 64,    /* below, those of the weights do... */
-    FEWEST_SERVED = 8,    /* ...unless they lie in the order in which they are transformed */
+    FEWEST_TILES = 64,    /* below, those of the weights do */
     MANY_TILES = 96,      /* below, threads divide outputs rather than tiles */
     TILES = 96,           /* at a time, of one thread */
     OUTPUTS = 64,         /* multiplied before their results are transformed */
@@ -94,9 +93,10 @@ static bool are_many(int64_t channels)
     return channels >= FEWEST_CHANNELS && channels % WINOGRAD_OUTPUTS == 0;
 }
 
+/* When serving any number will do: plans for all batch sizes can share one copy of the weights. */
 static int64_t fewest_tiles(const struct plan_builder *builder)
 {
-    return builder_is_serving(builder) ? FEWEST_SERVED : FEWEST_TILES;
+    return builder_is_serving(builder) ? 1 : FEWEST_TILES;
 }
 
 static bool fits(const struct plan_builder *builder, const struct plan_node *node)
