@@ -26,6 +26,9 @@ struct slab {
 };
 /* Refuses, with the bytes needed and available, what this machine or its cgroup cannot hold. */
 int slab_create(size_t bytes, const char *what, struct slab *out, struct error *err);
+/* For a new slab of which every page will be used: one parallel sweep, each thread its share, costs
+ * less than faults inside kernels, where one thread's fault makes all others wait. */
+void slab_touch(const struct slab *slab);
 void slab_release(struct slab *slab); /* accepts an empty one */
 /* The physical memory of the whole pages inside [memory, memory + bytes) of a slab; they read as
  * zeros from now on. */

@@ -175,10 +175,13 @@ static float *take(struct params *params, const char *what, size_t elements, str
 
 static int take_training_memory(struct params *params, struct error *err)
 {
-    if (!params->gradients)
+    if (!params->gradients) {
         params->gradients = take(params, "gradients", params->dense_elements, err);
-    if (!params->gradients)
-        return -1;
+        if (!params->gradients)
+            return -1;
+        if (params->memory.take == own_take) /* another's may hold those of a step that was begun */
+            slab_touch(&(struct slab){params->gradients, params->dense_elements * sizeof(float)});
+    }
     for (int i = 0; i < params->slots; i++) {
         if (!params->slot[i])
             params->slot[i] = take(params, "optimizer state", params->elements, err);

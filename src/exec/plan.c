@@ -242,17 +242,6 @@ static bool reads_input(const struct plan *plan, const struct step *step)
     return false;
 }
 
-/* The first training step uses every page. Touching them in one parallel sweep, each thread its
- * share, costs less than faults inside kernels, where one thread's fault makes all others wait. */
-static void touch_pages(const struct slab *slab)
-{
-    enum { PAGE = 4096 };
-    char *bytes = slab->data;
-#pragma omp parallel for schedule(static)
-    for (size_t at = 0; at < slab->bytes; at += PAGE)
-        bytes[at] = 0;
-}
-
 /* Where `beside` has the same parameter, folded and laid out the same; NULL: nowhere. */
 static void *find_copy(const struct plan *beside, const struct weight_copy *wanted)
 {
@@ -296,7 +285,7 @@ static int take_memory(struct plan *plan, struct error *err)
     if (copies && slab_create(copies, "folded weights", &plan->copies_slab, err) < 0)
         return -1;
     if (plan->options.mode == PLAN_TRAIN)
-        touch_pages(&plan->slab);
+        slab_touch(&plan->slab);
     locate_buffers(plan);
     for (int s = 0; s < plan->step_count; s++)
         if (!reads_input(plan, &plan->steps[s]))
