@@ -114,7 +114,7 @@ $(BUILD)/examples/%.so: examples/%.c include/lockstep/model.h
 	@mkdir -p $(@D)
 	$(CC) -std=c17 -O2 -g -Wall -Wextra $(if $(DEV),-Werror) -Iinclude -fPIC -fvisibility=hidden \
 	    -shared -o $@ $<
-$(BUILD)/bench/primitives: $(patsubst %.c,$(BUILD)/%.o,$(filter-out %_input.c %_scan.c %_pictures.c %/delay.c %/overlap.c %/scaling.c %/sums.c,\
+$(BUILD)/bench/primitives: $(patsubst %.c,$(BUILD)/%.o,$(filter-out %_input.c %_scan.c %_pictures.c %/delay.c %/overlap.c %/scaling.c %/served.c %/sums.c,\
                            $(wildcard bench/*.c)))
 	$(CC) $(LDFLAGS) -o $@ $^ -ldnnl -lm
 $(BUILD)/bench/%_input: $(BUILD)/bench/%_input.o $(OBJECTS)
@@ -139,7 +139,7 @@ bench-ranks: all $(addprefix $(BUILD)/bench/,primitives scaling)
 # BENCH=resnet50,wide_deep picks some. Needs root, for network namespaces.
 $(BUILD)/bench/delay: $(BUILD)/bench/delay.o
 	$(CC) $(LDFLAGS) -o $@ $^
-$(addprefix $(BUILD)/bench/,overlap scaling sums): $(BUILD)/bench/%: $(BUILD)/bench/%.o $(CLI_OBJECTS) $(OBJECTS)
+$(addprefix $(BUILD)/bench/,overlap scaling served sums): $(BUILD)/bench/%: $(BUILD)/bench/%.o $(CLI_OBJECTS) $(OBJECTS)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 bench-net: all $(addprefix $(BUILD)/bench/,primitives delay sums)
 	@bench/run-net $(BENCH_FLAGS) $(subst $(comma), ,$(BENCH))
@@ -153,7 +153,7 @@ bench-agents: all $(BUILD)/bench/primitives
 	@bench/run-agents $(BENCH_FLAGS)
 
 # The server against onnxruntime and against TensorFlow behind grpcio. BENCH=resnet50,load,wide_deep.
-bench-serve: all $(BUILD)/bench/primitives
+bench-serve: all $(addprefix $(BUILD)/bench/,primitives served)
 	@bench/run-serve $(BENCH_FLAGS) $(subst $(comma), ,$(BENCH))
 .PHONY: bench bench-input bench-ranks bench-net bench-plan bench-agents bench-serve
 
