@@ -127,6 +127,9 @@ $(BUILD)/bench/%.so: bench/%.c include/lockstep/model.h
 bench: all $(BUILD)/bench/primitives
 	@bench/setup-peers
 	@bench/run $(BENCH_FLAGS) $(subst $(comma), ,$(BENCH))
+# Fails when a model has become slower, measured by oneDNN's primitives in the same run.
+bench-guard: all $(BUILD)/bench/primitives
+	@bench/run $(BENCH_FLAGS) guard
 # BENCH=pictures,scan,rows,wide_deep,overlap picks some.
 INPUT_BENCHES := $(addprefix $(BUILD)/bench/,primitives jpeg_input csv_input overlap tfrecord_scan tiny_pictures.so)
 bench-input: all $(INPUT_BENCHES)
@@ -155,7 +158,7 @@ bench-agents: all $(BUILD)/bench/primitives
 # The server against onnxruntime and against TensorFlow behind grpcio. BENCH=resnet50,load,wide_deep.
 bench-serve: all $(addprefix $(BUILD)/bench/,primitives served)
 	@bench/run-serve $(BENCH_FLAGS) $(subst $(comma), ,$(BENCH))
-.PHONY: bench bench-input bench-ranks bench-net bench-plan bench-agents bench-serve
+.PHONY: bench bench-guard bench-input bench-ranks bench-net bench-plan bench-agents bench-serve
 
 # ---- fuzz: each fuzz/fuzz_NAME.c for FUZZ_SECONDS on its corpus; what it finds stays in build/ ----
 FUZZ_SECONDS ?= 10

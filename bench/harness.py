@@ -235,7 +235,7 @@ def write_evidence(folder, name, head, report):
 
 def run_reports(options, reports, subject, prefix=""):
     """Makes each report of options.names, prints it and keeps it under its name behind the prefix;
-    `subject` is what they share."""
+    `subject` is what they share. Returns the verdicts."""
     targets = []
     try:
         head = header(options)
@@ -252,6 +252,7 @@ def run_reports(options, reports, subject, prefix=""):
     verdicts = [target.verdict for target in targets]
     print(f"\n{verdicts.count('met')} targets met, {verdicts.count('MISSED')} missed, "
           f"{verdicts.count('unclear')} unclear")
+    return verdicts
 
 
 def add_common_options(parser, reports):
@@ -264,12 +265,12 @@ def add_common_options(parser, reports):
                         help="where the reports go")
 
 
-def parse_common_options(parser, reports):
+def parse_common_options(parser, reports, on_request=()):
     options = parser.parse_args()
     for name in options.names:
         if name not in reports:
             parser.error(f"no benchmark {name}; there are {', '.join(reports)}")
     if options.rounds < 1 or options.threads < 1:
         parser.error("--rounds and --threads must be at least 1")
-    options.names = options.names or list(reports)
+    options.names = options.names or [name for name in reports if name not in on_request]
     return options

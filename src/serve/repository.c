@@ -130,9 +130,7 @@ static void *load_after_others(void *context)
 }
 
 /* Beside a version that answers, loading steps back: on a thread of its own, whose helpers inherit
- * that they come after everyone else. The first is loaded on this thread, whose OpenMP helpers stay:
- * with them there are more than cores, so that the runtime lets those of the workers sleep between
- * batches. If they spun, a Wide & Deep request would cost twice the processor time. */
+ * that they come after everyone else. */
 static void load(struct loading *loading)
 {
     pthread_t thread;
@@ -370,9 +368,20 @@ static void wait_seconds(struct repository *repository, double seconds)
     pthread_cond_timedwait(&repository->changed, &repository->lock, &until);
 }
 
+/* OpenMP's helpers spin for milliseconds after each batch, where the threads that read requests want the
+ * cores, unless the process has started more than there are cores: then they soon sleep. Those of this
+ * thread, which stay with it, see to it. */
+static void start_helpers(const struct repository *repository)
+{
+    int threads = repository->settings.threads;
+#pragma omp parallel num_threads(threads ? threads : threads_available())
+    __asm__ volatile(""); /* lest the compiler leaves out what does nothing */
+}
+
 static void *look_on(void *context)
 {
     struct repository *repository = context;
+    start_helpers(repository);
     pthread_mutex_lock(&repository->lock);
     while (!repository->ending) {
         pthread_mutex_unlock(&repository->lock);
