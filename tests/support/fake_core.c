@@ -327,19 +327,24 @@ static int configure(void *context, const struct model_list *models, struct erro
 {
     struct fake_core *core = context;
     (void)err;
+    pthread_mutex_lock(&core->lock);
     core->configured[0] = '\0';
     for (int i = 0; i < models->count; i++) {
         size_t used = strlen(core->configured);
         snprintf(core->configured + used, sizeof core->configured - used, "%s%s=%s", i ? " " : "",
                  models->models[i].name, models->models[i].base_path);
     }
+    pthread_mutex_unlock(&core->lock);
     return 0;
 }
 
 static bool admits(void *context, const char *authorization)
 {
     struct fake_core *core = context;
-    return !core->token[0] || token_equal(core->token, token_from_authorization(authorization));
+    pthread_mutex_lock(&core->lock);
+    bool may = !core->token[0] || token_equal(core->token, token_from_authorization(authorization));
+    pthread_mutex_unlock(&core->lock);
+    return may;
 }
 
 static bool ready(void *context)
@@ -430,7 +435,9 @@ void fake_core_set_ready(struct fake_core *core, bool is)
 
 void fake_core_set_token(struct fake_core *core, const char *token)
 {
+    pthread_mutex_lock(&core->lock);
     snprintf(core->token, sizeof core->token, "%s", token ? token : "");
+    pthread_mutex_unlock(&core->lock);
 }
 
 void fake_core_set_limit(struct fake_core *core, int waiting)
@@ -488,5 +495,7 @@ double fake_core_last_deadline(struct fake_core *core)
 
 const char *fake_core_configured(struct fake_core *core)
 {
+    pthread_mutex_lock(&core->lock); /* after whoever wrote it, who has answered by now */
+    pthread_mutex_unlock(&core->lock);
     return core->configured;
 }
