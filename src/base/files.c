@@ -28,6 +28,18 @@ static int too_long(const char *path, size_t limit, struct error *err)
                      limit);
 }
 
+int file_open(const char *path, struct error *err)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0)
+        return fail(path, err);
+    /* Only the opening must not wait: a pipe's writer may be slow. */
+    int flags = fcntl(file, F_GETFL);
+    if (flags >= 0)
+        fcntl(file, F_SETFL, flags & ~O_NONBLOCK);
+    return file;
+}
+
 /* Reads to the end of `file`. The size of a pipe is not known ahead, so the block grows. */
 static int read_all(int file, const char *path, size_t expected, size_t limit, char **out,
                     size_t *bytes, struct error *err)
@@ -62,9 +74,9 @@ static int read_all(int file, const char *path, size_t expected, size_t limit, c
 
 int file_read(const char *path, size_t limit, char **out, size_t *bytes, struct error *err)
 {
-    int file = open(path, O_RDONLY | O_CLOEXEC);
+    int file = file_open(path, err);
     if (file < 0)
-        return fail(path, err);
+        return -1;
     int status = -1;
     struct stat info;
     if (fstat(file, &info) < 0) {
@@ -238,9 +250,9 @@ int file_write_atomic(const char *path, const void *data, size_t bytes, struct e
 
 int file_map(const char *path, char **out, size_t *bytes, struct error *err)
 {
-    int file = open(path, O_RDONLY | O_CLOEXEC);
+    int file = file_open(path, err);
     if (file < 0)
-        return fail(path, err);
+        return -1;
     struct stat info;
     int status = 0;
     if (fstat(file, &info) < 0)

@@ -8,6 +8,10 @@
 
 struct error;
 
+/* A descriptor to read from, -1 on failure. The other end of a FIFO is not waited for, which nobody may
+ * ever open: one without a writer reads as empty. */
+int file_open(const char *path, struct error *err);
+
 /* Reads the whole file; `*out` is the caller's (memory_free) and has a NUL behind it. Fails when
  * it holds more than `limit` bytes, naming both. */
 int file_read(const char *path, size_t limit, char **out, size_t *bytes, struct error *err);

@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "cli/command.h"
+#include "cli/libraries.h"
 #include "cli/machine.h"
 #include "cli/output.h"
 #include "exec/dnn.h"
@@ -65,17 +66,26 @@ static struct json *describe_memory(const struct machine *machine)
     return json;
 }
 
+static struct json *describe_libraries(void)
+{
+    struct json *json = json_object_create();
+    struct library found[LIBRARIES_MAX];
+    int count = libraries_find(found);
+    json_set_text(json, "onednn", dnn_version());
+    json_set_text(json, "jansson", json_library_version());
+    for (int i = 0; i < count; i++)
+        json_set_text(json, found[i].name, found[i].version[0] ? found[i].version : NULL);
+    return json;
+}
+
 static struct json *describe(const struct machine *machine, const struct advice *advice, int count)
 {
-    struct json *json = json_object_create(), *libraries = json_object_create();
-    struct json *list = json_array_create();
+    struct json *json = json_object_create(), *list = json_array_create();
     json_set_text(json, "version", LOCKSTEP_VERSION);
     json_set_text(json, "device", "cpu");
     json_set(json, "processor", describe_processor(machine));
     json_set(json, "memory", describe_memory(machine));
-    json_set_text(libraries, "onednn", dnn_version());
-    json_set_text(libraries, "jansson", json_library_version());
-    json_set(json, "libraries", libraries);
+    json_set(json, "libraries", describe_libraries());
     for (int i = 0; i < count; i++) {
         struct json *entry = json_object_create();
         json_set_text(entry, "problem", advice[i].problem);
@@ -126,6 +136,16 @@ static void print_memory(const struct machine *machine, struct strbuf *out)
     strbuf_addf(out, "huge pages   %s\n", machine->huge_pages[0] ? machine->huge_pages : "unknown");
 }
 
+static void print_libraries(struct strbuf *out)
+{
+    struct library found[LIBRARIES_MAX];
+    int count = libraries_find(found);
+    strbuf_addf(out, "libraries    oneDNN %s, jansson %s\n", dnn_version(), json_library_version());
+    for (int i = 0; i < count; i++)
+        strbuf_addf(out, "             %s %s (%s)\n", found[i].name,
+                    found[i].version[0] ? found[i].version : "NOT FOUND", found[i].use);
+}
+
 static void print_advice(const struct advice *advice, int count, struct strbuf *out)
 {
     if (count == 0)
@@ -158,8 +178,7 @@ static int run(struct options *parsed, void *settings, struct error *err)
                 LOCKSTEP_VERSION);
     print_processor(&machine, &text);
     print_memory(&machine, &text);
-    strbuf_addf(&text, "libraries    oneDNN %s, jansson %s\n", dnn_version(),
-                json_library_version());
+    print_libraries(&text);
     print_advice(advice, count, &text);
     int status = output_text(&text, err);
     strbuf_release(&text);

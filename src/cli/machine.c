@@ -171,6 +171,19 @@ static void advise_cores(struct adviser *to)
     }
 }
 
+/* Threads that spin while they wait for each other take the core from the very one they wait for,
+ * where other programs run, too: small steps become many times slower. */
+static bool is_busy(const struct machine *machine)
+{
+    return machine->load > 0.5 * machine->processor.cores;
+}
+
+static bool waits_asleep(struct adviser *to)
+{
+    const char *policy = variable(to, "OMP_WAIT_POLICY");
+    return policy && strcasecmp(policy, "passive") == 0;
+}
+
 static void advise_thread_variables(struct adviser *to)
 {
     static const char *const names[] = {"OMP_NUM_THREADS", "OMP_THREAD_LIMIT"};
@@ -190,9 +203,8 @@ static void advise_thread_variables(struct adviser *to)
                            threads - given, threads);
         advise_remedy(to, "unset %s, or use --threads", names[i]);
     }
-    const char *policy = variable(to, "OMP_WAIT_POLICY");
-    if (policy && strcasecmp(policy, "passive") == 0) {
-        advise_problem(to, "OMP_WAIT_POLICY=%s makes threads sleep between operations", policy);
+    if (waits_asleep(to) && !is_busy(to->machine)) {
+        advise_problem(to, "OMP_WAIT_POLICY=passive makes threads sleep between operations");
         advise_remedy(to, "unset OMP_WAIT_POLICY");
     }
     const char *dynamic = variable(to, "OMP_DYNAMIC");
@@ -257,10 +269,13 @@ static void advise_clock(struct adviser *to)
         advise_problem(to, "the clock is kept at its lowest (governor powersave)");
         advise_remedy(to, "sudo cpupower frequency-set -g performance");
     }
-    if (machine->load > 0.5 * machine->processor.cores) {
+    if (is_busy(machine)) {
         advise_problem(to, "%.1f processes ran here over the last minute, on %d cores",
                        machine->load, machine->processor.cores);
-        advise_remedy(to, "end other programs before measuring");
+        advise_remedy(to, waits_asleep(to)
+                              ? "end other programs before measuring"
+                              : "end other programs; where they must run, OMP_WAIT_POLICY=passive "
+                                "keeps waiting threads from taking their cores");
     }
 }
 

@@ -87,9 +87,9 @@ static int upload(struct destination *destination, const char *name, struct erro
     destination_place(destination, name, path);
     if (make_key(destination, name, key, err) < 0)
         return -1;
-    int file = open(path, O_RDONLY | O_CLOEXEC);
+    int file = file_open(path, err);
     if (file < 0)
-        return error_set(err, ERROR_IO, "%s: %s", path, strerror(errno));
+        return -1;
     int status = upload_open_file(destination, file, path, key, err);
     close(file);
     unlink(path); /* there, or to be made again */

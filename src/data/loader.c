@@ -387,7 +387,7 @@ static int create_slots(struct loader *loader, struct error *err)
             return error_set(err, ERROR_MEMORY, "no memory for the loader");
     }
     size_t bytes = place_fields(loader, fields, NULL);
-    if (slab_create(bytes, "the batches that are read ahead", &loader->memory, err) < 0)
+    if (slab_create(bytes, "batches that are read ahead", &loader->memory, err) < 0)
         return -1;
     place_fields(loader, fields, loader->memory.data);
     return create_notes(loader, err);

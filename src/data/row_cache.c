@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/memory.h"
 #include "base/stop.h"
 #include "base/strbuf.h"
@@ -172,7 +173,7 @@ int row_cache_open(const struct row_parser *parser, enum dataset_split split,
     *out = NULL;
     if (cache_path(text, path, err) < 0 || expected_header(parser, split, text, &expected, err) < 0)
         return -1;
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    int descriptor = file_open(path, NULL);
     if (descriptor < 0)
         return 0;
     int result = 0;

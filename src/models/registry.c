@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <stdbool.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -45,6 +46,9 @@ static int load(const char *path, const struct model **out, struct error *err)
     snprintf(place, sizeof place, "%s%s", strchr(path, '/') ? "" : "./", path);
     if (access(place, R_OK) < 0)
         return error_set(err, ERROR_USAGE, "%s: no such file, or not readable", path);
+    struct stat info; /* dlopen would wait for a FIFO's other end */
+    if (stat(place, &info) < 0 || !S_ISREG(info.st_mode))
+        return error_set(err, ERROR_USAGE, "%s is not a regular file", path);
     void *library = dlopen(place, RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return error_set(err, ERROR_USAGE, "%s is not a shared object this program can load: %s",

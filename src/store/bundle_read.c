@@ -55,8 +55,10 @@ static int open_shard(const char *prefix, int number, struct bundle *bundle, str
     shard->path = arena_copy_text(bundle->arena, path);
     if (!shard->path)
         return error_set(err, ERROR_MEMORY, "%s: no memory", path);
-    shard->file = open(path, O_RDONLY | O_CLOEXEC);
-    if (shard->file < 0 || fstat(shard->file, &info) < 0)
+    shard->file = file_open(path, err);
+    if (shard->file < 0)
+        return -1;
+    if (fstat(shard->file, &info) < 0)
         return error_set(err, ERROR_IO, "%s: %s", path, strerror(errno));
     if (!S_ISREG(info.st_mode))
         return error_set(err, ERROR_FORMAT, "%s: is not a regular file", path);

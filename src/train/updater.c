@@ -111,6 +111,24 @@ static int add_range(struct updater *updater, const struct param_range *range, s
     return 0;
 }
 
+/* A misspelt prefix would train everything by another rule without a word. */
+static int check_groups_used(const struct updater *updater, const struct param_range *ranges,
+                             int count, struct error *err)
+{
+    for (int g = 0; g < updater->group_count; g++) {
+        const struct param_group *group = &updater->groups[g];
+        bool used = !*group->prefix;
+        for (int i = 0; i < count && !used; i++)
+            used = group_of(updater, ranges[i].name) == group;
+        if (!used)
+            return error_set(err, ERROR_USAGE,
+                             "the group %s takes no parameter: no name that is left by earlier groups "
+                             "begins so; there is %s, for example",
+                             group->prefix, count ? ranges[0].name : "nothing");
+    }
+    return 0;
+}
+
 static int make_segments(struct updater *updater, struct error *err)
 {
     int count;
@@ -121,7 +139,7 @@ static int make_segments(struct updater *updater, struct error *err)
     for (int i = 0; i < count; i++)
         if (add_range(updater, &ranges[i], err) < 0)
             return -1;
-    return 0;
+    return check_groups_used(updater, ranges, count, err);
 }
 
 static int pieces_of(size_t count)

@@ -27,6 +27,9 @@ done
 run 0 doctor
 mentions out "CPUs only"
 mentions out "threads "
+for library in oneDNN jansson libmpi libjpeg libssl libcurl libgrpc; do
+    mentions out "$library "
+done
 for list in models datasets doctor; do
     run 0 $list --json -
     is_json $list

@@ -53,4 +53,17 @@ run 0 models --json "$work/pipe"
 wait $reader
 [ -p "$work/pipe" ] || fail "--json took a pipe away"
 grep -q resnet50 "$work/piped" || fail "nothing came through the pipe"
+
+# A pipe that nobody writes to is not waited for.
+for name in pipe.so pipe.onnx pipe.safetensors; do
+    mkfifo "$work/$name"
+done
+run 2 train "$work/pipe.so" --data digits
+mentions err "pipe.so is not a regular file"
+run 1 train "$work/pipe.onnx" --data digits
+mentions err "pipe.onnx: is not a regular file"
+run 1 eval mnist_custom --data digits --weights "$work/pipe.safetensors"
+mentions err "pipe.safetensors: is not a regular file"
+run 1 plan "$work/pipe"
+mentions err "$work/pipe"
 finish

@@ -82,7 +82,10 @@ TEST(doctor, names_what_the_machine_lacks)
     expect(machine, "2 memory nodes", "numactl");
     machine = good_machine();
     machine.load = 7;
+    expect(machine, "7.0 processes", "OMP_WAIT_POLICY=passive");
+    environment[0] = "OMP_WAIT_POLICY", environment[1] = "passive", environment[2] = NULL;
     expect(machine, "7.0 processes", "end other programs");
+    environment[0] = NULL;
     machine = good_machine();
     machine.slow_build = true;
     expect(machine, "built for testing", "make");

@@ -163,6 +163,18 @@ TEST(updater, refuses_a_parameter_that_no_group_takes)
     teardown(&fixture);
 }
 
+TEST(updater, refuses_a_group_that_takes_no_parameter)
+{
+    struct fixture fixture;
+    setup(&fixture, 1);
+    struct param_group groups[2] = {group_of("wode/", "sgd", 0), group_of("", "momentum", 0)};
+    struct updater *updater = NULL;
+    struct error err;
+    ASSERT_FAILS(updater_create(fixture.params, groups, 2, 1, &updater, &err), err, ERROR_USAGE,
+                 "the group wode/ takes no parameter");
+    teardown(&fixture);
+}
+
 TEST(updater, refuses_too_few_slots_and_settings_that_cannot_work)
 {
     struct fixture fixture;
