@@ -147,7 +147,7 @@ static int open_draft(struct file_draft *draft, struct error *err)
              random, draft_ending);
     draft->descriptor = open(draft->beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (draft->descriptor < 0)
-        return fail(draft->beside, err);
+        return fail(draft->target, err);
     while (flock(draft->descriptor, LOCK_EX) < 0 && errno == EINTR)
         ; /* a file system without locks is none of our business: nothing is swept there */
     if (fstat(draft->descriptor, &info) == 0 && info.st_nlink > 0)
