@@ -21,7 +21,7 @@
 #     WORK        a directory of the test's own, removed after it
 #     DATA        the directory of real data; unset when it is not there (then `skip 'why'`)
 #     NODES       how many nodes there are: node-1, node-2 ...; NODE_IP is node-1's address (NodePorts)
-#     BUSYBOX     an image with a shell; named `busybox` on the nodes, too
+#     BUSYBOX     an image with a shell, localhost/busybox:1; localhost/mpi:1 has Open MPI and sshd, as other people's do
 # kubectl, jq and lockstep's program are on the PATH. The machine is small: give every pod
 # -p CPU=250m or so, a small batch and few steps; a node has two processors in all.
 #
