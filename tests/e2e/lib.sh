@@ -19,10 +19,11 @@
 #     KUBECONFIG  of the test alone; its namespace is NS, so `kubectl get pods` shows the test's pods
 #     LOCKSTEP    our program; IMAGE our image (lockstep:VERSION), which is on every node
 #     WORK        a directory of the test's own, removed after it
-#     DATA        the directory of real data; unset when it is not there (then `skip 'why'`)
+#     DATA        the directory of real data; empty when it is not there (then `skip 'why'`)
 #     NODES       how many nodes there are: node-1, node-2 ...; NODE_IP is node-1's address (NodePorts)
 #     BUSYBOX     an image with a shell, localhost/busybox:1; localhost/mpi:1 has Open MPI and sshd, as other people's do
-# kubectl, jq and lockstep's program are on the PATH. The machine is small: give every pod
+# IMAGE, DATA, NODES and BUSYBOX are not exported: `lockstep k8s` takes variables for parameters.
+# kubectl and jq are on the PATH. The machine is small: give every pod
 # -p CPU=250m or so, a small batch and few steps; a node has two processors in all.
 #
 # Tests of two engineers may run on one cluster at the same time: touch nothing outside of your
@@ -30,6 +31,7 @@
 # operator away, draining a node) goes into `alone COMMAND...`, which keeps other such commands out.
 set -uo pipefail
 : "${NS:?run by tests/e2e/run NAME}"
+IMAGE=$E2E_IMAGE DATA=$E2E_DATA NODES=$E2E_NODES BUSYBOX=localhost/busybox:1
 checks_passed=0 checks_failed=0
 
 # check SENTENCE COMMAND...: runs it, prints `ok` or `FAILED` with the sentence, the seconds, and when it
@@ -179,10 +181,10 @@ imagenet_records() {
         flock 9
         [ -e "$to/made" ] && exit
         rm -rf "$to" && mkdir -p "$to"
-        if [ -n "${DATA:-}" ] && [ -d "$DATA/imagenette" ]; then
-            "$LOCKSTEP" data convert --from "images:$DATA/imagenette" --to "$to/records"
+        if [ -d "$DATA/imagenette" ]; then
+            "$LOCKSTEP" data convert "$DATA/imagenette" "$to/records"
         else
-            "$LOCKSTEP" data make imagenet "$to/records"
+            "$LOCKSTEP" data make imagenet "$to/records" --examples 200 --eval-examples 50
         fi >"$to/log" 2>&1 && touch "$to/made"
     ) 9>"$E2E_SHARED/imagenet.lock" && echo "$to/records"
 }
