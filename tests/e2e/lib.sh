@@ -201,3 +201,13 @@ objects() {
 before() { objects >"$WORK/.before"; }
 same_as_before() { objects >"$WORK/.after" && diff "$WORK/.before" "$WORK/.after"; }
 nothing_left() { wait_for "${1:-60}" same_as_before; }
+
+# nfs_to_directory DIRECTORY: a rendered manifest from standard input to standard output, with the NFS volume in it
+# replaced by a directory of this machine: where there is no NFS, the claim and everything above it stay the same.
+nfs_to_directory() {
+    awk -v directory="$1" '
+        /^  mountOptions:/ { skipping = 1; next }
+        /^  nfs:/ { print "  hostPath:\n    path: " directory; skipping = 1; next }
+        skipping && /^(  -|    )/ { next }
+        { skipping = 0; print }'
+}
