@@ -5,6 +5,10 @@
 #include "k8s/deployment.h"
 #include "k8s/network.h"
 
+/* A pod that is deleted is told to end while nodes and clients still send it requests: it takes them for a
+ * while longer. */
+static const char *const FAREWELL_SECONDS = "5";
+
 static void add_words(struct node *words, const char *const *list)
 {
     for (; *list; list++)
@@ -25,9 +29,18 @@ static void server_words(struct node *words, const struct deployment *deployment
     } else {
         strbuf_addf(&model, "${SELF}=%s", serving->directory);
         add_words(words, (const char *const[]){"lockstep", "serve", "--model", model.text, "--port",
-                                               "8500", "--rest-port", "8501", NULL});
+                                               "8500", "--rest-port", "8501", "--drain-delay",
+                                               FAREWELL_SECONDS, NULL});
     }
     strbuf_release(&model);
+}
+
+/* The stock server stops listening at once when it is told to end. */
+static void wait_before_ending(struct node *container)
+{
+    struct node *command = node_list(
+        node_map(node_map(node_map(container, "lifecycle"), "preStop"), "exec"), "command");
+    add_words(command, (const char *const[]){"sleep", FAREWELL_SECONDS, NULL});
 }
 
 static void probe(struct node *container, const char *kind, const char *path, int period,
@@ -92,6 +105,8 @@ void serving_deployment(struct manifest *manifest, const struct deployment *depl
     named_port(&pod, "grpc", SERVING_GRPC_PORT);
     named_port(&pod, "rest", SERVING_REST_PORT);
     probes(pod.container, deployment);
+    if (deployment_is(deployment, P_SERVER, "tensorflow"))
+        wait_before_ending(pod.container);
     pod_mount_claim(&pod, "models", serving->claim, serving->path, true);
     spread(pod.spec);
 }
