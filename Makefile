@@ -239,8 +239,9 @@ install: $(BUILD)/$(NAME) $(BUILD)/liblockstep.so $(BUILD)/lockstep.pc
 .PHONY: install
 
 # ---- image: what a cluster runs, as an OCI archive with its bill of materials; no Docker needed ----
-image: $(BUILD)/$(NAME)
+$(BUILD)/image/lockstep.tar: $(BUILD)/$(NAME) tools/image
 	@tools/image $(BUILD)/$(NAME) $(VERSION) $(BUILD)/image
+image: $(BUILD)/image/lockstep.tar
 	@cat $(BUILD)/image/sizes.txt
 check-image: $(BUILD)/$(NAME)
 	@tests/image/run

@@ -396,8 +396,10 @@ static int write_objects(const struct manifest *manifest, struct strbuf *out, st
 {
     int status = 0;
     for (int i = 0; status == 0 && i < manifest_count(manifest); i++)
-        if (strcmp(manifest_kind(manifest, i), "Pod") != 0)
+        if (strcmp(manifest_kind(manifest, i), "Pod") != 0) {
+            strbuf_add(out, out->length ? "---\n" : "");
             status = manifest_write_some(manifest, i, i + 1, false, out, err);
+        }
     return status;
 }
 
@@ -411,6 +413,11 @@ static int write_pods(const struct doctor *doctor, struct strbuf *out)
     return status;
 }
 
+static int first_line(const char *text)
+{
+    return (int)strcspn(text, "\n");
+}
+
 static void judge_admission(struct doctor *doctor, int objects, int pods, const char *errors,
                             const char *pod_errors)
 {
@@ -419,15 +426,15 @@ static void judge_admission(struct doctor *doctor, int objects, int pods, const 
     if (violation)
         FIND(doctor, DOCTOR_PROBLEM,
              "take another namespace, or leave out what needs it (USER_ID=0?)",
-             "Pod Security refuses the pods: %.*s", (int)strcspn(violation, "\n"), violation);
+             "Pod Security refuses the pods: %.*s", first_line(violation), violation);
     if (objects > 0)
         FIND(doctor, DOCTOR_PROBLEM, "see the message",
-             "the API server refuses the objects: %.300s", errors);
+             "the API server refuses the objects: %.*s", first_line(errors), errors);
     /* What exceeds a quota was found by itself, with the numbers of all pods together. */
     bool refused = pods > 0 && !violation && !strstr(pod_errors, "exceeded quota");
     if (refused)
-        FIND(doctor, DOCTOR_PROBLEM, "see the message", "the API server refuses the pods: %.300s",
-             pod_errors);
+        FIND(doctor, DOCTOR_PROBLEM, "see the message", "the API server refuses the pods: %.*s",
+             first_line(pod_errors), pod_errors);
     if (objects == 0 && !violation && !refused)
         FIND(doctor, DOCTOR_FINE, NULL, "the API server accepts the objects (dry run)");
 }

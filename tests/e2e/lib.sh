@@ -194,7 +194,7 @@ imagenet_records() {
 # before: remembers what is in the namespace; nothing_left: whether it is the same again (within a minute:
 # objects that belong to others go a little later than these).
 objects() {
-    kubectl get "$(kubectl api-resources --verbs=list --namespaced -o name | grep -v '^events' | paste -sd,)" \
+    kubectl get "$(kubectl api-resources --verbs=list --namespaced -o name | grep -vE '^(events|endpoints$)' | paste -sd,)" \
         --ignore-not-found -o name | sort
     kubectl get pv -o 'jsonpath={range .items[*]}{.metadata.name} {.spec.claimRef.namespace}{"\n"}{end}' | grep -F "$NS" | sort
 }
