@@ -196,7 +196,7 @@ imagenet_records() {
 objects() {
     kubectl get "$(kubectl api-resources --verbs=list --namespaced -o name | grep -vE '^(events|endpoints$)' | paste -sd,)" \
         --ignore-not-found -o name | sort
-    kubectl get pv -o 'jsonpath={range .items[*]}{.metadata.name} {.spec.claimRef.namespace}{"\n"}{end}' | grep -F "$NS" | sort
+    kubectl get pv -o 'jsonpath={range .items[*]}{.metadata.name} {.spec.claimRef.namespace}{"\n"}{end}' | awk -v ns="$NS" 'index($0, ns)' | sort
 }
 before() { objects >"$WORK/.before"; }
 same_as_before() { objects >"$WORK/.after" && diff "$WORK/.before" "$WORK/.after"; }

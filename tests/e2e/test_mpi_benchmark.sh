@@ -13,10 +13,11 @@ note "NFS: $(grep -qw nfs4 /proc/filesystems && echo 'no server here' || echo 't
 mkdir -p "$WORK/export/data" && cp -r "$records"/. "$WORK/export/data" && chmod -R a+rX "$WORK"
 results=$WORK/results/benchmark_1.out
 
-# benchmarked: whether the results file is as tf_cnn_benchmarks writes it, and comes from four ranks of two workers.
+# benchmarked: whether the results file is as tf_cnn_benchmarks writes it, and comes from four ranks of two workers,
+# and Open MPI has nothing to complain about.
 benchmarked() {
     cat "$results"
-    grep -qE 'Step[[:space:]]+Img/sec' "$results" && grep -qE '^.*total images/sec: [0-9.]+' "$results" &&
+    ! grep '<stderr>' "$results" | grep -v '<stderr>:lockstep: ' && grep -qE 'Step[[:space:]]+Img/sec' "$results" && grep -qE '^.*total images/sec: [0-9.]+' "$results" &&
         grep -q '\[1,0\]<std' "$results" && grep -q 'JOB MAP' "$results" &&
         [ "$(grep -c 'Process OMPI jobid: .* App: 0 Process rank: [0-3]' "$results")" -eq 4 ]
 }
