@@ -5,9 +5,12 @@
 #include "k8s/deployment.h"
 #include "k8s/network.h"
 
-/* A pod that is deleted is told to end while nodes and clients still send it requests: it takes them for a
- * while longer. */
-static const char *const FAREWELL_SECONDS = "5";
+/* A pod that is deleted is told to end while nodes and clients still send it requests. So it goes on for a
+ * while; and since a gRPC connection stays with the pod it once got, each is renewed before it is that
+ * old: by the server's end all have moved to other pods, and no call is under way that it would have to cut
+ * off. It also spreads clients over pods that come later. */
+static const char *const FAREWELL_SECONDS = "12";
+#define CONNECTION_AGE "grpc.max_connection_age_ms=10000" /* and up to a tenth more */
 
 static void add_words(struct node *words, const char *const *list)
 {
@@ -25,12 +28,14 @@ static void server_words(struct node *words, const struct deployment *deployment
         strbuf_addf(&model, "--model_base_path=%s", serving->directory);
         add_words(words, (const char *const[]){"tensorflow_model_server", "--port=8500",
                                                "--rest_api_port=8501", "--model_name=${SELF}",
+                                               "--grpc_channel_arguments=" CONNECTION_AGE,
                                                model.text, NULL});
     } else {
         strbuf_addf(&model, "${SELF}=%s", serving->directory);
-        add_words(words, (const char *const[]){"lockstep", "serve", "--model", model.text, "--port",
-                                               "8500", "--rest-port", "8501", "--drain-delay",
-                                               FAREWELL_SECONDS, NULL});
+        add_words(words, (const char *const[]){
+                             "lockstep", "serve", "--model", model.text, "--port", "8500",
+                             "--rest-port", "8501", "--grpc-channel-arguments", CONNECTION_AGE,
+                             "--drain-delay", FAREWELL_SECONDS, "--drain-timeout", "15", NULL});
     }
     strbuf_release(&model);
 }
