@@ -3,7 +3,7 @@
 # training goes on from the newest checkpoint to its end.
 . "$(dirname "$0")/lib.sh"
 job=mnist-custom-training
-steps=3000
+steps=1500
 params=(-p MODEL=mnist_custom -p MODEL_NAME=$job -p DATA=digits -p BATCH_SIZE=32 -p STEPS=$steps -p CPU=1 -p MEMORY=1Gi
     -p GRACE_SECONDS=30 -p ARGS="--checkpoint-every 50 --threads 1 --eval-data none")
 launcher() { kubectl get pods -oname | grep launch | cut -c5-; }
