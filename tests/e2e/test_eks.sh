@@ -12,7 +12,9 @@ before
 # The claim is the rendered one; the volume and the class behind it are ours, under the names that it asks for.
 volumes=()
 for system in efs fsx; do
-    must "a local volume stands in for $system-pv" local_volume "$system-pv-$NS" "$records" 100Gi "$system-sc-$NS"
+    # Few files of its own: the job saves its checkpoints beside them.
+    mkdir -p "$WORK/$system" && cp "$records"/*-00000-of-* "$WORK/$system"
+    must "a local volume stands in for $system-pv" local_volume "$system-pv-$NS" "$WORK/$system" 100Gi "$system-sc-$NS"
     volumes+=("$system-pv-$NS")
     k8s render eks-storage -p FILE_SYSTEM=$system -p FILE_SYSTEM_ID=fs-0123456789abcdef0 -p CAPACITY=100Gi |
         awk 'BEGIN { RS = "---\n" } /kind: PersistentVolumeClaim/' |
@@ -30,6 +32,7 @@ train() {
     check 'it succeeds' says succeeded k8s wait eks-training --timeout 240
     check "its launcher's log has both steps" says 'step 2/2, loss [0-9.]+' k8s logs eks-training
     check 'of two ranks' says '2 ranks' k8s logs eks-training
+    [ "$source" = s3 ] || check 'and saved a checkpoint on the claim' "$LOCKSTEP" checkpoint verify "$WORK/$source/checkpoints/$job"
     check 'it is deleted' k8s delete eks-training -p SOURCE="$source" "${small[@]}" "$@"
 }
 train efs
@@ -48,7 +51,7 @@ spec:
   containers:
   - name: s3
     image: localhost/versitygw:1
-    args: [--port, ":7070", --keep-alive, posix, --sidecar, /data/meta, /data/buckets]
+    args: [--port, ":7070", --region, us-west-2, --keep-alive, posix, --sidecar, /data/meta, /data/buckets]
     env:
     - {name: VGW_QUIET, value: "true"}
     - {name: ROOT_ACCESS_KEY, valueFrom: {secretKeyRef: {name: s3-key, key: AWS_ACCESS_KEY_ID}}}

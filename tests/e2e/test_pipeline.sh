@@ -70,7 +70,8 @@ never_ended() { says '^Failed$' kubectl -n "$never" get wf -o 'jsonpath={.items[
 check 'the other workflow fails' wait_for 200 never_ended
 check 'after two attempts' says '^2$' sh -c "kubectl -n $never get pods -oname | grep -c -- -train-"
 check 'nothing was deployed' fails says . kubectl -n "$never" get deployments,services -o name
-check 'nothing was exported' test ! -e "$(volume_of workdisk "$never")/lockstep/$name/output/model"
+check 'nothing was exported' fails says . ls "$(volume_of workdisk "$never")/lockstep/$name/output/model"
+kubectl delete namespace "$never" >/dev/null
 
 check 'kubectl delete -f removes all' kubectl delete -f "$WORK/pipeline.yaml"
 check 'nothing is left behind' nothing_left
