@@ -2,7 +2,8 @@
 # make DEV=1      warnings fatal      make SAN=address,undefined     a second build beside the first
 # make test       what ./test runs    make bench                     us and the peers, alternated
 # make interop    with real others    make long                      what takes hours
-# make fuzz       short fuzzing       make crash                     kills and torn files
+# make e2e        on a real cluster   make crash                     kills and torn files
+# make fuzz       short fuzzing
 # make format     clang-format        make fresh                     ./run and ./test on a bare Debian 12
 # make image      the OCI image       make check-image               the same bytes, and does it run?
 NAME     := lockstep
@@ -192,6 +193,12 @@ interop: all
 	@INTEROP_PYTHON=$$(tools/venv interop tensorflow-cpu==2.21.0 tensorboard==2.21.0) tests/interop/run
 .PHONY: interop
 
+# ---- e2e: a real Kubernetes with two operators, built from Debian packages and Go modules, runs all we render ----
+e2e: all
+	@tools/install-packages packages-e2e.txt
+	@tests/e2e/run --evidence evidence/e2e-$$(date -u +%F).txt $(E2E)
+.PHONY: e2e
+
 # ---- crash: kills, torn files and failing disks while checkpoints are saved; CRASH_FLAGS go on ----
 $(BUILD)/tests/%.so: tests/%.c include/lockstep/model.h
 	@mkdir -p $(@D)
@@ -232,8 +239,9 @@ install: $(BUILD)/$(NAME) $(BUILD)/liblockstep.so $(BUILD)/lockstep.pc
 .PHONY: install
 
 # ---- image: what a cluster runs, as an OCI archive with its bill of materials; no Docker needed ----
-image: $(BUILD)/$(NAME)
+$(BUILD)/image/lockstep.tar: $(BUILD)/$(NAME) tools/image
 	@tools/image $(BUILD)/$(NAME) $(VERSION) $(BUILD)/image
+image: $(BUILD)/image/lockstep.tar
 	@cat $(BUILD)/image/sizes.txt
 check-image: $(BUILD)/$(NAME)
 	@tests/image/run

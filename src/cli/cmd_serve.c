@@ -110,8 +110,11 @@ static const struct option options[] = {
     OPTION_SECONDS(serve_settings, idle_seconds, "idle-timeout", .initial = "60",
                    OPTION_AT_LEAST(1), .help = "a connection that says nothing is closed"),
     OPTION_SECTION("Running"),
+    OPTION_SECONDS(serve_settings, farewell_seconds, "drain-delay", .initial = "0",
+                   .help = "after SIGTERM or SIGINT, first say at /readyz that the server is ending "
+                           "and answer as before for so long: load balancers need time to notice"),
     OPTION_SECONDS(serve_settings, drain_seconds, "drain-timeout", .initial = "20",
-                   .help = "after SIGTERM or SIGINT, requests in flight may take so long"),
+                   .help = "then no connection is taken, and requests in flight may take so long"),
     OPTION_FLAG(serve_settings, status_page, "status-page", .initial = "true",
                 .help = "show models, rates and latencies at / of the REST port"),
     OPTION_TEXT(serve_settings, access_log, "access-log", .value = "FILE",

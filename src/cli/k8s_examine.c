@@ -7,6 +7,7 @@
 #include "k8s/checks.h"
 #include "k8s/manifest.h"
 #include "k8s/needs.h"
+#include "k8s/samples.h"
 
 #define FIND(doctor, verdict, remedy, ...)                                                         \
     add_finding(doctor, verdict, remedy, arena_format((doctor)->arena, __VA_ARGS__))
@@ -369,40 +370,93 @@ static void check_metrics(struct doctor *doctor)
     json_release(service);
 }
 
-/* The API server's own word: schemas, rights, admission. Pod Security only warns about pods that a
- * controller makes. */
-static void check_admission(struct doctor *doctor)
+/* What the API server says to objects that are not made: nothing changes. -1: it was not asked. */
+static int try_objects(struct doctor *doctor, const char *objects, struct strbuf *errors)
 {
-    struct strbuf text, errors;
-    int code = 0;
-    strbuf_init(&text);
-    strbuf_init(&errors);
     struct strbuf output;
+    int code = 0;
+    if (!*objects)
+        return 0;
     strbuf_init(&output);
-    int status = manifest_write(doctor->manifest, false, &text, doctor->err);
+    int status = k8s_kubectl(
+        &(struct k8s_kubectl){
+            .target = doctor->target,
+            .deployment = doctor->deployment,
+            .words = (const char *const[]){"apply", "--dry-run=server", "-f", "-", NULL},
+            .input = objects,
+            .output = &output,
+            .errors = errors},
+        &code, doctor->err);
+    strbuf_release(&output);
+    return status < 0 ? -1 : code;
+}
+
+/* All but pods: these name a service account, which a dry run does not make. */
+static int write_objects(const struct manifest *manifest, struct strbuf *out, struct error *err)
+{
+    int status = 0;
+    for (int i = 0; status == 0 && i < manifest_count(manifest); i++)
+        if (strcmp(manifest_kind(manifest, i), "Pod") != 0) {
+            strbuf_add(out, out->length ? "---\n" : "");
+            status = manifest_write_some(manifest, i, i + 1, false, out, err);
+        }
+    return status;
+}
+
+static int write_pods(const struct doctor *doctor, struct strbuf *out)
+{
+    struct manifest *samples;
+    int status = samples_create(doctor->deployment, doctor->manifest, &samples, doctor->err);
     if (status == 0)
-        status = k8s_kubectl(
-            &(struct k8s_kubectl){
-                .target = doctor->target,
-                .deployment = doctor->deployment,
-                .words = (const char *const[]){"apply", "--dry-run=server", "-f", "-", NULL},
-                .input = text.text,
-                .output = &output,
-                .errors = &errors},
-            &code, doctor->err);
-    const char *violation = strstr(errors.text, "violate PodSecurity");
+        status = manifest_write(samples, false, out, doctor->err);
+    manifest_destroy(samples);
+    return status;
+}
+
+static int first_line(const char *text)
+{
+    return (int)strcspn(text, "\n");
+}
+
+static void judge_admission(struct doctor *doctor, int objects, int pods, const char *errors,
+                            const char *pod_errors)
+{
+    /* A controller's template is warned about ("would violate"), a pod refused ("violates"). */
+    const char *violation = strstr(pod_errors, "violates PodSecurity");
     if (violation)
         FIND(doctor, DOCTOR_PROBLEM,
              "take another namespace, or leave out what needs it (USER_ID=0?)",
-             "Pod Security refuses the pods: %.*s", (int)strcspn(violation, "\n"), violation);
-    else if (status == 0 && code)
+             "Pod Security refuses the pods: %.*s", first_line(violation), violation);
+    if (objects > 0)
         FIND(doctor, DOCTOR_PROBLEM, "see the message",
-             "the API server refuses the objects: %.300s", errors.text);
-    else if (status == 0)
+             "the API server refuses the objects: %.*s", first_line(errors), errors);
+    /* What exceeds a quota was found by itself, with the numbers of all pods together. */
+    bool refused = pods > 0 && !violation && !strstr(pod_errors, "exceeded quota");
+    if (refused)
+        FIND(doctor, DOCTOR_PROBLEM, "see the message", "the API server refuses the pods: %.*s",
+             first_line(pod_errors), pod_errors);
+    if (objects == 0 && !violation && !refused)
         FIND(doctor, DOCTOR_FINE, NULL, "the API server accepts the objects (dry run)");
+}
+
+/* The API server's own word: schemas, rights, admission. */
+static void check_admission(struct doctor *doctor)
+{
+    struct strbuf text, errors, pod_text, pod_errors;
+    strbuf_init(&text);
+    strbuf_init(&errors);
+    strbuf_init(&pod_text);
+    strbuf_init(&pod_errors);
+    if (write_objects(doctor->manifest, &text, doctor->err) == 0 &&
+        write_pods(doctor, &pod_text) == 0) {
+        int objects = try_objects(doctor, text.text, &errors);
+        int pods = try_objects(doctor, pod_text.text, &pod_errors);
+        judge_admission(doctor, objects, pods, errors.text, pod_errors.text);
+    }
     strbuf_release(&text);
     strbuf_release(&errors);
-    strbuf_release(&output);
+    strbuf_release(&pod_text);
+    strbuf_release(&pod_errors);
 }
 
 int doctor_examine(struct doctor *doctor)

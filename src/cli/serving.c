@@ -357,11 +357,27 @@ static void serve_until(struct serving *serving, const atomic_int *stop)
     }
 }
 
+/* A balancer goes on sending until it has seen that this server is not ready; a connection that is
+ * refused until then is a request that failed. */
+static void take_leave(struct serving *serving)
+{
+    double seconds = serving->settings->farewell_seconds;
+    core_begin_ending(serving->core);
+    if (seconds <= 0)
+        return;
+    log_line(LOG_INFO, "ending: not ready any more, requests are answered for another %.3g s",
+             seconds);
+    struct timespec rest = {.tv_sec = (time_t)seconds,
+                            .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    while (nanosleep(&rest, &rest) < 0 && errno == EINTR)
+        ;
+}
+
 /* Both doors share the time. */
 static int drain(struct serving *serving)
 {
+    take_leave(serving);
     double until = clock_seconds() + serving->settings->drain_seconds;
-    core_begin_ending(serving->core);
     log_line(LOG_INFO, "draining: no new connections, requests in flight finish");
     rest_door_drain(serving->rest, serving->settings->drain_seconds);
     if (serving->grpc)

@@ -33,7 +33,7 @@ struct serve_settings {
     const char *ssl_file, *tls_cert, *tls_key, *tls_client_ca, *token_file;
     size_t message_limit;
     int connections;
-    double request_seconds, idle_seconds, drain_seconds;
+    double request_seconds, idle_seconds, farewell_seconds, drain_seconds;
 
     const char *access_log, *monitoring_file;
 };

@@ -144,6 +144,11 @@ void pod_mount_claim(struct pod *pod, const char *volume, const char *claim, con
     add_mount(pod, volume, path, read_only);
 }
 
+void pod_mount_again(struct pod *pod, const char *volume, const char *path, bool read_only)
+{
+    add_mount(pod, volume, path, read_only);
+}
+
 void pod_mount_secret(struct pod *pod, const char *volume, const char *secret, const char *path)
 {
     struct node *source = node_map(add_volume(pod, volume), "secret");

@@ -41,6 +41,8 @@ void pod_port(struct pod *pod, const char *name, enum parameter port);
 /* Names and paths are patterns. */
 void pod_mount_claim(struct pod *pod, const char *volume, const char *claim, const char *path,
                      bool read_only);
+/* A volume that is there already, in a second place. */
+void pod_mount_again(struct pod *pod, const char *volume, const char *path, bool read_only);
 void pod_mount_secret(struct pod *pod, const char *volume, const char *secret, const char *path);
 void pod_mount_memory(struct pod *pod, const char *volume, const char *path);
 

@@ -5,6 +5,13 @@
 #include "k8s/deployment.h"
 #include "k8s/network.h"
 
+/* A pod that is deleted is told to end while nodes and clients still send it requests. So it goes on for a
+ * while; and since a gRPC connection stays with the pod it once got, each is renewed before it is that
+ * old: by the server's end all have moved to other pods, and no call is under way that it would have to cut
+ * off. It also spreads clients over pods that come later. */
+static const char *const FAREWELL_SECONDS = "12";
+#define CONNECTION_AGE "grpc.max_connection_age_ms=10000" /* and up to a tenth more */
+
 static void add_words(struct node *words, const char *const *list)
 {
     for (; *list; list++)
@@ -21,13 +28,24 @@ static void server_words(struct node *words, const struct deployment *deployment
         strbuf_addf(&model, "--model_base_path=%s", serving->directory);
         add_words(words, (const char *const[]){"tensorflow_model_server", "--port=8500",
                                                "--rest_api_port=8501", "--model_name=${SELF}",
+                                               "--grpc_channel_arguments=" CONNECTION_AGE,
                                                model.text, NULL});
     } else {
         strbuf_addf(&model, "${SELF}=%s", serving->directory);
-        add_words(words, (const char *const[]){"lockstep", "serve", "--model", model.text, "--port",
-                                               "8500", "--rest-port", "8501", NULL});
+        add_words(words, (const char *const[]){
+                             "lockstep", "serve", "--model", model.text, "--port", "8500",
+                             "--rest-port", "8501", "--grpc-channel-arguments", CONNECTION_AGE,
+                             "--drain-delay", FAREWELL_SECONDS, "--drain-timeout", "15", NULL});
     }
     strbuf_release(&model);
+}
+
+/* The stock server stops listening at once when it is told to end. */
+static void wait_before_ending(struct node *container)
+{
+    struct node *command = node_list(
+        node_map(node_map(node_map(container, "lifecycle"), "preStop"), "exec"), "command");
+    add_words(command, (const char *const[]){"sleep", FAREWELL_SECONDS, NULL});
 }
 
 static void probe(struct node *container, const char *kind, const char *path, int period,
@@ -92,6 +110,8 @@ void serving_deployment(struct manifest *manifest, const struct deployment *depl
     named_port(&pod, "grpc", SERVING_GRPC_PORT);
     named_port(&pod, "rest", SERVING_REST_PORT);
     probes(pod.container, deployment);
+    if (deployment_is(deployment, P_SERVER, "tensorflow"))
+        wait_before_ending(pod.container);
     pod_mount_claim(&pod, "models", serving->claim, serving->path, true);
     spread(pod.spec);
 }

@@ -76,11 +76,15 @@ const char *storage_claim(const struct deployment *deployment)
 void storage_mounts(struct pod *pod, const struct deployment *deployment)
 {
     pod_mount_claim(pod, "workdisk", storage_claim(deployment), storage_path(deployment), false);
-    if (storage_has_dataset(deployment))
+    const char *dataset = deployment_text(deployment, P_DATASET_CLAIM);
+    if (!storage_has_dataset(deployment))
+        return;
+    /* The kubelet waits forever for the second of two volumes of one claim. */
+    if (!on_nfs(deployment) && strcmp(dataset, deployment_text(deployment, P_PVC_NAME)) == 0)
+        pod_mount_again(pod, "workdisk", "${DATASET_DIR}", true);
+    else
         pod_mount_claim(pod, "datasets",
-                        *deployment_text(deployment, P_DATASET_CLAIM) ? "${DATASET_CLAIM}"
-                                                                      : "${SELF}-datasets",
-                        "${DATASET_DIR}", true);
+                        *dataset ? "${DATASET_CLAIM}" : "${SELF}-datasets", "${DATASET_DIR}", true);
 }
 
 static bool is_absolute(const struct deployment *deployment, enum parameter parameter)

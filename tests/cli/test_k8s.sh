@@ -287,8 +287,16 @@ mentions out "no metrics server"
 echo '{}' | answer apiservices
 run 0 k8s doctor serving -n team -p PVC_NAME=models -p REPLICAS=2
 mentions out "replicas can follow the load"
-echo 0 | answer apply_--dry-run.status
-echo 'Warning: would violate PodSecurity "restricted:latest": runAsNonRoot != true' | answer apply_--dry-run.errors
+# The pods that an operator would make are tried by themselves, and the last that is sent.
+echo '{"spec": {"accessModes": ["ReadWriteMany"]}}' | answer persistentvolumeclaims_workdisk
+run 0 k8s doctor multi-node -n team
+for sample in 0 1; do
+    grep -q "name: .*-sample-$sample$" "$work/notes/input" || fail "doctor does not try pod $sample of an MPIJob"
+done
+grep -q serviceAccountName "$work/notes/input" && fail "doctor tries pods with an account that is not there yet"
+echo 1 | answer apply_--dry-run.status
+echo 'Error from server (Forbidden): pods "x" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true' |
+    answer apply_--dry-run.errors
 run 1 k8s doctor single-node -n team -p USER_ID=0
 mentions out "Pod Security refuses the pods"
 KUBECTL=/nowhere/kubectl run 1 k8s doctor

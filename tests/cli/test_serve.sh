@@ -118,6 +118,17 @@ grep -q 'version 2 is not served' "$log" || fail "nothing was said about the bro
 stop 0
 grep -q draining "$log" || fail "it did not drain: $(cat "$log")"
 
+# --- told to end, it is not ready but answers until balancers had time to notice
+serve leaving --model "mnist=$work/models" --drain-delay 3
+ready
+kill -TERM "$server"
+until grep -q 'not ready any more' "$log"; do sleep 0.05; done
+ask "$url/readyz"
+answers 503
+ask -d @"$work/body" "$url/v1/models/mnist:predict"
+answers 200
+wait "$server" || fail "the server that left ended with $?: $(tail -3 "$log")"
+
 # --- an ONNX file alone is version 1 of a model of its name; a path needs no option
 cp "$work/models/1/model.onnx" "$work/alone.onnx"
 serve onnx "$work/alone.onnx"

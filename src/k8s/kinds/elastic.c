@@ -48,6 +48,9 @@ static void job_spec(struct node *spec)
     node_number(spec, "completions", P_WORKERS);
     node_number(spec, "parallelism", P_WORKERS);
     node_number(spec, "backoffLimit", P_BACKOFF_LIMIT);
+    /* Kubernetes waits twice as long after each failure before it makes the next pod. Counted by member,
+     * one that was lost for the first time comes back after 10 s, whatever the others have been through. */
+    node_number(spec, "backoffLimitPerIndex", P_BACKOFF_LIMIT);
     /* A pod that a drained node took is no failure. */
     struct node *rule = node_map(node_list(node_map(spec, "podFailurePolicy"), "rules"), NULL);
     node_text(rule, "action", "Ignore");

@@ -514,6 +514,17 @@ TEST(kinds, openmpi_has_the_components_names_and_hostfile)
     json_release(documents);
 }
 
+TEST(kinds, a_claim_with_results_and_dataset_is_one_volume)
+{
+    struct json *documents = render("single-node", "DATASET_CLAIM=both;PVC_NAME=both");
+    const struct json *pod = find(documents, "Pod", NULL);
+    ASSERT_INT(json_count(at(pod, "spec.volumes")), ==, 2); /* with /tmp */
+    ASSERT_TEXT(text_at(pod, "spec.containers.0.volumeMounts.2.name"), "workdisk");
+    ASSERT_TEXT(text_at(pod, "spec.containers.0.volumeMounts.2.mountPath"), "/datasets");
+    expect_true(at(pod, "spec.containers.0.volumeMounts.2"), "readOnly", true);
+    json_release(documents);
+}
+
 TEST(kinds, gpus_are_only_for_images_that_are_not_ours)
 {
     struct json *ours = render("openmpi", "NFS_SERVER=a");
