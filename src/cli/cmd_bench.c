@@ -53,6 +53,7 @@ static const struct option options[] = {
     RANKS_OPTIONS(bench_settings),
     OPTION_SECTION("Running"),
     SESSION_RUN_OPTIONS(bench_settings),
+    SESSION_RECOMPUTE_OPTION(bench_settings),
     OPTION_SECTION("Results"),
     SESSION_JSON_OPTION(bench_settings),
     OPTION_FLAG(bench_settings, explain, "explain",
@@ -115,6 +116,7 @@ static int make_plan(struct job *job, struct error *err)
     struct plan_options plan = {.mode = forward ? PLAN_EVALUATE : PLAN_TRAIN,
                                 .batch = settings->common.batch,
                                 .threads = job->ranks.threads,
+                                .recompute = settings->common.recompute,
                                 .profile = settings->explain};
     if (params_create(job->session.graph,
                       forward ? 0 : updater_slots_needed(job->rule.groups, job->rule.group_count),
@@ -129,6 +131,7 @@ static int make_plan(struct job *job, struct error *err)
                        &job->updater, err) < 0)
         return -1;
     updater_initialize_slots(job->updater);
+    session_warn_of_plan(&job->session, &settings->common, job->plan);
     if (ranks_make_plans(&job->ranks, &job->session, job->params, &plan, err) < 0)
         return -1;
     return ranks_compare(&job->ranks, job->options, &job->session, job->plan, &job->data.source,
@@ -168,6 +171,9 @@ static int batch_of_all(const struct job *job)
 static int prepare(struct job *job, struct options *parsed, struct bench_settings *settings,
                    struct error *err)
 {
+    if (settings->forward_only && settings->common.recompute)
+        return error_set(err, ERROR_USAGE,
+                         "--recompute would change nothing: --forward-only has no backward pass");
     if ((settings->forward_only && ranks_refuse_several(err) < 0) || meet(job, settings, err) < 0 ||
         session_open(&job->session, parsed, SESSION_PART_OF_RECIPE, &settings->common, err) < 0 ||
         ranks_divide(&job->ranks, parsed, &settings->ranks, &settings->common.batch, &job->session,

@@ -264,6 +264,7 @@ static const char *const own_matters[] = {
     "tensorboard",
     "threads",
     "data-threads",
+    "recompute",
     "dashboard",
     "metrics-port",
     "trace",

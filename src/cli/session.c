@@ -411,6 +411,19 @@ void session_warn_of_bad(const struct session_data *data)
                  data->spec, loader_bad_examples(loader), loader_first_bad(loader));
 }
 
+void session_warn_of_plan(const struct session *session, const struct session_settings *settings,
+                          const struct plan *plan)
+{
+    struct plan_memory memory;
+    plan_memory(plan, &memory);
+    if (settings->recompute && !memory.recomputed && session->deal.rank == 0)
+        log_line(
+            LOG_WARNING,
+            "--recompute saves nothing: %s keeps no output of a batch norm, nor of a ReLU or an "
+            "addition behind one",
+            session->model->name);
+}
+
 /* --- telling -------------------------------------------------------------------------------- */
 
 static struct json *describe_memory(const struct plan *plan)
@@ -422,6 +435,7 @@ static struct json *describe_memory(const struct plan *plan)
     json_set_integer(json, "gradients", (int64_t)memory.gradients);
     json_set_integer(json, "slots", (int64_t)memory.slots);
     json_set_integer(json, "saved", (int64_t)memory.saved);
+    json_set_integer(json, "recomputed", (int64_t)memory.recomputed);
     json_set_integer(json, "peak", (int64_t)memory.peak);
     json_set_integer(json, "sum", (int64_t)memory.sum);
     return json;

@@ -20,6 +20,7 @@ struct session_settings {
     double label_smoothing, dropout;
     int64_t seed, examples, skip_bad;
     bool data_cache;
+    bool recompute;
     size_t prefetch_bytes;
     const char *scaling; /* of numeric columns: session_scalings */
     const char *pixels;  /* session_pixel_scales */
@@ -73,6 +74,12 @@ struct session_settings {
         OPTION_LONG(settings, common.seed, "seed", .initial = "1", OPTION_AT_LEAST(0),             \
                     .aliases = "random-seed",                                                      \
                     .help = "of all randomness: the same seed and threads give the same bits")
+/* Of commands that train. */
+#define SESSION_RECOMPUTE_OPTION(settings)                                                         \
+    OPTION_FLAG(settings, common.recompute, "recompute",                                           \
+                .help = "less memory for a little time: outputs of batch norms, ReLUs and "        \
+                        "residual additions are not kept for the backward pass but made again "    \
+                        "there; the same bits")
 #define SESSION_EXAMPLES_OPTION(settings)                                                          \
     OPTION_LONG(settings, common.examples, "examples", OPTION_AT_LEAST(0), .initial = "0",         \
                 .initial_note = "the kind's own number",                                           \
@@ -156,6 +163,10 @@ int session_open_data(struct session *session, const struct session_settings *se
                       const char *spec, enum dataset_split split, struct session_data *out,
                       struct error *err);
 void session_close_data(struct session_data *data);
+
+/* A warning where --recompute was given and there is nothing to recompute. */
+void session_warn_of_plan(const struct session *session, const struct session_settings *settings,
+                          const struct plan *plan);
 
 /* How reading went: input_threads, input_stall_seconds, ... */
 void session_describe_input(const struct session_data *data, struct json *out);

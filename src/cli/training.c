@@ -252,6 +252,7 @@ static int make_plans(struct training *training, struct error *err)
     struct plan_options plan = {.mode = PLAN_TRAIN,
                                 .batch = settings->common.batch,
                                 .threads = training->ranks.threads,
+                                .recompute = settings->common.recompute,
                                 .profile =
                                     settings->explain || settings->timeline ||
                                     watchers_want_profile(&settings->watch, settings->output_dir)};
@@ -260,6 +261,7 @@ static int make_plans(struct training *training, struct error *err)
                       keeping_memory(&training->keeping), &training->params, err) < 0 ||
         plan_create(training->session.graph, training->params, &plan, &training->plan, err) < 0)
         return -1;
+    session_warn_of_plan(&training->session, &settings->common, training->plan);
     if (ranks_make_plans(&training->ranks, &training->session, training->params, &plan, err) < 0)
         return -1;
     if (!training->validation.source.trainer.loader)

@@ -31,8 +31,10 @@ struct plan_node {
 };
 
 /* A step of training runs the forward pass of all nodes in order, then, in reverse order, each
- * node's weight gradients and the gradients of its other inputs. */
-enum op_pass { PASS_FORWARD, PASS_BACKWARD_WEIGHTS, PASS_BACKWARD, PASS_COUNT };
+ * node's weight gradients and the gradients of its other inputs. A node that can make its output
+ * again at little cost may be asked to, there (plan_options.recompute): the same bits, from the same
+ * inputs and what forward left in ROLE_KEPT. */
+enum op_pass { PASS_FORWARD, PASS_BACKWARD_WEIGHTS, PASS_BACKWARD, PASS_RECOMPUTE, PASS_COUNT };
 
 /* The buffers of one node. Inputs count parameters too, in the order of the node's inputs; the
  * residual's role stands behind the last input's. */

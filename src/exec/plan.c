@@ -678,6 +678,7 @@ void plan_memory(const struct plan *plan, struct plan_memory *out)
         .gradients = training ? params_dense_elements(plan->params) * sizeof(float) : 0,
         .slots = training ? weights * (size_t)params_slots(plan->params) : 0,
         .saved = plan->saved_bytes,
+        .recomputed = plan->recomputed_bytes,
         .peak = plan->slab_bytes,
         .sum = plan->sum_bytes,
     };

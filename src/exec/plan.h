@@ -32,6 +32,8 @@ struct plan_options {
     size_t bucket_bytes;      /* 0: one bucket */
     bool unfused;             /* every op alone; for comparing with the fused result */
     bool direct;              /* convolutions by their definition, not by Winograd's; likewise */
+    bool recompute;           /* PLAN_TRAIN: what batch norms, ReLUs and additions made is not kept
+                               * for backward but made again there; the same bits */
     bool profile;             /* take the time of each step, for plan_explain */
     bool want_input_gradient; /* keep the gradient of the inputs, for tests */
     /* PLAN_SERVE: a plan of the same graph and params that outlives this one. They share copies of
@@ -105,6 +107,7 @@ uint64_t plan_fingerprint(const struct plan *plan);
 struct plan_memory {
     size_t parameters, gradients, slots; /* shared through params */
     size_t saved;                        /* written in forward, read in backward */
+    size_t recomputed;                   /* read in backward, but made again there */
     size_t peak;                         /* the plan's slab: saved and transient together */
     size_t sum;                          /* what it would be without reuse */
 };
