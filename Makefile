@@ -105,7 +105,7 @@ golden: $(BUILD)/$(NAME)
 	@git diff --stat tests/golden docs/compatibility.md
 
 # ---- bench: the yardstick, the example models, and us against the peers in one run ----
-# BENCH=resnet50,vgg16,mnist,startup,saving,memory,size picks some; BENCH_FLAGS go to bench/run.
+# BENCH=resnet50,vgg16,mnist,startup,saving,memory,recompute,size picks some; BENCH_FLAGS go to bench/run.
 EXAMPLE_MODELS := $(patsubst %.c,$(BUILD)/%.so,\
                     $(shell grep -l "struct model model_user" examples/*.c))
 all: $(EXAMPLE_MODELS)

@@ -249,10 +249,14 @@ static int prepare(struct training *training, struct options *parsed,
 static int make_plans(struct training *training, struct error *err)
 {
     const struct training_settings *settings = training->settings;
+    if (session_check_kernels(&training->session, &settings->common, training->ranks.threads, err) <
+        0)
+        return -1;
     struct plan_options plan = {.mode = PLAN_TRAIN,
                                 .batch = settings->common.batch,
                                 .threads = training->ranks.threads,
                                 .recompute = settings->common.recompute,
+                                .kernels = training->session.kernels,
                                 .profile =
                                     settings->explain || settings->timeline ||
                                     watchers_want_profile(&settings->watch, settings->output_dir)};
@@ -267,6 +271,7 @@ static int make_plans(struct training *training, struct error *err)
     if (!training->validation.source.trainer.loader)
         return 0;
     plan.mode = PLAN_EVALUATE;
+    plan.kernels = NULL; /* which were measured over all passes; and eval has none */
     plan.profile = false;
     return plan_create(training->session.graph, training->params, &plan, &training->evaluation_plan,
                        err);

@@ -1,5 +1,6 @@
 /* What a plan does, for people: each step's kernel, layout, bytes and share of the time. */
 #include "base/strbuf.h"
+#include "exec/kernel_rules.h"
 #include "exec/plan_internal.h"
 
 static const char *pass_name(const struct step *step)
@@ -105,4 +106,8 @@ void plan_explain(const struct plan *plan, struct strbuf *out)
     if (plan->options.recompute)
         strbuf_addf(out, ", recomputed in backward %.1f", (double)memory.recomputed / 1e6);
     strbuf_add_char(out, '\n');
+    if (plan->options.kernels)
+        strbuf_addf(out, "kernels: %d of %d convolutions as %s says, the others by the fixed rule\n",
+                    plan->kernels.told - plan->kernels.unfit, plan->kernels.nodes,
+                    kernel_rules_name(plan->options.kernels));
 }

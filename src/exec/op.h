@@ -63,11 +63,13 @@ struct op_run {
     uint64_t random; /* key of this node's stream in this step */
 };
 
-/* One way to compute an op. A plan takes the first of the op's kernels whose `fits` says yes: a
- * fixed rule over shapes, batch, threads and processor, never a clock. */
+/* One way to compute an op. A plan takes the first of the op's kernels that fits and pays: a fixed
+ * rule over shapes, batch, threads and processor, never a clock. Where a file of rules
+ * (plan_options.kernels) names one that fits, it takes that. */
 struct op_kernel {
     const char *name;
     bool (*fits)(const struct plan_builder *builder, const struct plan_node *node); /* NULL: all */
+    bool (*pays)(const struct plan_builder *builder, const struct plan_node *node); /* NULL: all */
     /* Creates primitives and tells the planner what each pass needs, with the calls below. May
      * hand the node to another kernel of the op (node->kernel) when it sees the layouts. */
     int (*prepare)(struct plan_builder *builder, struct plan_node *node, struct error *err);

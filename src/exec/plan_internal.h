@@ -153,6 +153,8 @@ struct plan {
     struct dnn_call **calls;
     int call_count, call_capacity;
 
+    struct plan_kernels kernels;
+
     struct slab slab, copies_slab;
     bool borrows_slab; /* it is the plan's beside */
     size_t slab_bytes, saved_bytes, recomputed_bytes, sum_bytes;
