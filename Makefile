@@ -106,7 +106,7 @@ golden: $(BUILD)/$(NAME)
 	@git diff --stat tests/golden docs/compatibility.md
 
 # ---- bench: the yardstick, the example models, and us against the peers in one run ----
-# BENCH=resnet50,vgg16,mnist,startup,saving,memory,size picks some; BENCH_FLAGS go to bench/run.
+# BENCH=resnet50,vgg16,mnist,startup,saving,memory,recompute,size picks some; BENCH_FLAGS go to bench/run.
 EXAMPLE_MODELS := $(patsubst %.c,$(BUILD)/%.so,\
                     $(shell grep -l "struct model model_user" examples/*.c))
 all: $(EXAMPLE_MODELS)
@@ -116,7 +116,7 @@ $(BUILD)/examples/%.so: examples/%.c include/lockstep/model.h
 	@mkdir -p $(@D)
 	$(CC) -std=c17 -O2 -g -Wall -Wextra $(if $(DEV),-Werror) -Iinclude -fPIC -fvisibility=hidden \
 	    -shared -o $@ $<
-$(BUILD)/bench/primitives: $(patsubst %.c,$(BUILD)/%.o,$(filter-out %_input.c %_scan.c %_pictures.c %/delay.c %/overlap.c %/scaling.c %/served.c %/sums.c,\
+$(BUILD)/bench/primitives: $(patsubst %.c,$(BUILD)/%.o,$(filter-out %_input.c %_scan.c %_pictures.c %/delay.c %/overlap.c %/recompute.c %/scaling.c %/served.c %/sums.c,\
                            $(wildcard bench/*.c)))
 	$(CC) $(LDFLAGS) -o $@ $^ -ldnnl -lm
 $(BUILD)/bench/%_input: $(BUILD)/bench/%_input.o $(OBJECTS)
@@ -126,7 +126,7 @@ $(BUILD)/bench/%_scan: $(BUILD)/bench/%_scan.o $(OBJECTS)
 $(BUILD)/bench/%.so: bench/%.c include/lockstep/model.h
 	@mkdir -p $(@D)
 	$(CC) -std=c17 -O2 -Iinclude -fPIC -fvisibility=hidden -shared -o $@ $<
-bench: all $(BUILD)/bench/primitives
+bench: all $(addprefix $(BUILD)/bench/,primitives recompute)
 	@bench/setup-peers
 	@bench/run $(BENCH_FLAGS) $(subst $(comma), ,$(BENCH))
 # Fails when a model has become slower, measured by oneDNN's primitives in the same run.
@@ -144,7 +144,7 @@ bench-ranks: all $(addprefix $(BUILD)/bench/,primitives scaling)
 # BENCH=resnet50,wide_deep picks some. Needs root, for network namespaces.
 $(BUILD)/bench/delay: $(BUILD)/bench/delay.o
 	$(CC) $(LDFLAGS) -o $@ $^
-$(addprefix $(BUILD)/bench/,overlap scaling served sums): $(BUILD)/bench/%: $(BUILD)/bench/%.o $(CLI_OBJECTS) $(OBJECTS)
+$(addprefix $(BUILD)/bench/,overlap recompute scaling served sums): $(BUILD)/bench/%: $(BUILD)/bench/%.o $(CLI_OBJECTS) $(OBJECTS)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 bench-net: all $(addprefix $(BUILD)/bench/,primitives delay sums)
 	@bench/run-net $(BENCH_FLAGS) $(subst $(comma), ,$(BENCH))

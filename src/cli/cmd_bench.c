@@ -15,7 +15,10 @@
 #include "cli/session.h"
 #include "cli/signals.h"
 #include "cli/tracing.h"
+#include "cli/tuning.h"
 #include "train/feed.h"
+
+enum { TUNED_STEPS = 3 };
 
 struct bench_settings {
     struct session_settings common;
@@ -23,6 +26,7 @@ struct bench_settings {
     struct ranks_settings ranks;
     int64_t batches, warmup_batches, display_every;
     bool forward_only, explain;
+    const char *tune; /* a file to write; NULL: none */
     struct tracing_settings trace;
 };
 
@@ -39,6 +43,10 @@ static const struct option options[] = {
                 .help = "steps between two lines"),
     OPTION_FLAG(bench_settings, forward_only, "forward-only",
                 .help = "only the forward pass, as in evaluation"),
+    OPTION_TEXT(bench_settings, tune, "tune", .value = "FILE",
+                .help = "instead of measuring the network, measure the kernels that its "
+                        "convolutions could have at this batch size, for a few steps each, and "
+                        "write the fastest to FILE, for --kernels"),
     OPTION_TEXT(bench_settings, common.data, "data", .initial = "synthetic", .value = "SPEC",
                 .aliases = "data-dir data-location",
                 .help = "KIND or KIND:DIR (see `lockstep datasets`)"),
@@ -53,6 +61,7 @@ static const struct option options[] = {
     RANKS_OPTIONS(bench_settings),
     OPTION_SECTION("Running"),
     SESSION_RUN_OPTIONS(bench_settings),
+    SESSION_PLAN_OPTIONS(bench_settings),
     OPTION_SECTION("Results"),
     SESSION_JSON_OPTION(bench_settings),
     OPTION_FLAG(bench_settings, explain, "explain",
@@ -112,9 +121,13 @@ static int make_plan(struct job *job, struct error *err)
 {
     const struct bench_settings *settings = job->settings;
     bool forward = settings->forward_only;
+    if (session_check_kernels(&job->session, &settings->common, job->ranks.threads, err) < 0)
+        return -1;
     struct plan_options plan = {.mode = forward ? PLAN_EVALUATE : PLAN_TRAIN,
                                 .batch = settings->common.batch,
                                 .threads = job->ranks.threads,
+                                .recompute = settings->common.recompute,
+                                .kernels = job->session.kernels,
                                 .profile = settings->explain};
     if (params_create(job->session.graph,
                       forward ? 0 : updater_slots_needed(job->rule.groups, job->rule.group_count),
@@ -129,6 +142,7 @@ static int make_plan(struct job *job, struct error *err)
                        &job->updater, err) < 0)
         return -1;
     updater_initialize_slots(job->updater);
+    session_warn_of_plan(&job->session, &settings->common, job->plan);
     if (ranks_make_plans(&job->ranks, &job->session, job->params, &plan, err) < 0)
         return -1;
     return ranks_compare(&job->ranks, job->options, &job->session, job->plan, &job->data.source,
@@ -168,7 +182,19 @@ static int batch_of_all(const struct job *job)
 static int prepare(struct job *job, struct options *parsed, struct bench_settings *settings,
                    struct error *err)
 {
-    if ((settings->forward_only && ranks_refuse_several(err) < 0) || meet(job, settings, err) < 0 ||
+    if (settings->forward_only && (settings->common.recompute || settings->common.kernels))
+        return error_set(err, ERROR_USAGE,
+                         "--%s is about training, and --forward-only has no backward pass",
+                         settings->common.recompute ? "recompute" : "kernels");
+    if (settings->tune && (settings->forward_only || settings->common.kernels ||
+                           settings->common.json || settings->explain))
+        return error_set(err, ERROR_USAGE,
+                         "--tune writes its own file: leave --%s out",
+                         settings->forward_only     ? "forward-only"
+                         : settings->common.kernels ? "kernels"
+                         : settings->common.json    ? "json"
+                                                    : "explain");
+    if (((settings->forward_only || settings->tune) && ranks_refuse_several(err) < 0) || meet(job, settings, err) < 0 ||
         session_open(&job->session, parsed, SESSION_PART_OF_RECIPE, &settings->common, err) < 0 ||
         ranks_divide(&job->ranks, parsed, &settings->ranks, &settings->common.batch, &job->session,
                      err) < 0 ||
@@ -181,6 +207,24 @@ static int prepare(struct job *job, struct options *parsed, struct bench_setting
     job->schedule.base_rate = job->rule.rate;
     return report_init(&job->report, settings->warmup_batches + settings->batches,
                        settings->warmup_batches, err);
+}
+
+/* --num-batches of each kernel; not the hundred of a benchmark unless they were asked for. */
+static int tune(struct job *job, struct error *err)
+{
+    const struct bench_settings *settings = job->settings;
+    bool given = options_source(job->options, "num-batches") > OPTION_FROM_TABLE;
+    struct tuning_run run = {.session = &job->session,
+                             .data = &job->data,
+                             .path = settings->tune,
+                             .batch = settings->common.batch,
+                             .threads = job->ranks.threads,
+                             .steps = given ? settings->batches : TUNED_STEPS,
+                             .seed = (uint64_t)settings->common.seed,
+                             .out = job->out};
+    if (tuning_run(&run, err) < 0)
+        return signals_status() ? signals_status() : -1;
+    return STATUS_DONE;
 }
 
 static void print_header(struct job *job)
@@ -332,6 +376,10 @@ static int run(struct options *parsed, void *settings, struct error *err)
     strbuf_init(&job.text);
     if (prepare(&job, parsed, settings, err) < 0)
         goto out;
+    if (job.settings->tune) {
+        status = tune(&job, err);
+        goto out;
+    }
     print_header(&job);
     if (make_plan(&job, err) < 0 || make_trace(&job, err) < 0)
         goto out;
@@ -354,7 +402,10 @@ const struct command command_bench = {
     .examples = "# the benchmark of VGG16 that users of tf_cnn_benchmarks know\n"
                 "lockstep bench --model vgg16 --batch_size 16 --num_batches 20\n"
                 "# for a script\n"
-                "lockstep bench resnet50 --batch-size 32 --json -\n",
+                "lockstep bench resnet50 --batch-size 32 --json -\n"
+                "# the fastest kernels on this machine, for trainings at this batch size\n"
+                "lockstep bench resnet50 --batch-size 32 --tune kernels.txt\n"
+                "lockstep train resnet50 --batch-size 32 --kernels kernels.txt\n",
     .options = options,
     .settings_size = sizeof(struct bench_settings),
     .run = run,

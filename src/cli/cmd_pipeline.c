@@ -36,6 +36,7 @@ static const struct option options[] = {
     DEPLOYING_OPTIONS(pipeline_settings),
     OPTION_SECTION("Running"),
     SESSION_RUN_OPTIONS(training_settings),
+    SESSION_PLAN_OPTIONS(training_settings),
     REFUSED_IN_TRAIN,
     REFUSED_EVERYWHERE,
     OPTION_END};

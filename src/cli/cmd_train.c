@@ -23,6 +23,7 @@ static const struct option options[] = {
                         "gradient is final: what `lockstep plan` predicts larger runs from"),
     OPTION_SECTION("Running"),
     SESSION_RUN_OPTIONS(training_settings),
+    SESSION_PLAN_OPTIONS(training_settings),
     REFUSED_IN_TRAIN,
     REFUSED_EVERYWHERE,
     OPTION_END};

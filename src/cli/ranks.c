@@ -11,6 +11,7 @@
 #include "base/threads.h"
 #include "cli/session.h"
 #include "comm/tree.h"
+#include "exec/kernel_rules.h"
 #include "exec/params.h"
 #include "exec/plan.h"
 #include "graph/graph.h"
@@ -264,6 +265,8 @@ static const char *const own_matters[] = {
     "tensorboard",
     "threads",
     "data-threads",
+    "recompute",
+    "kernels", /* what it says counts, not where it lies */
     "dashboard",
     "metrics-port",
     "trace",
@@ -321,6 +324,8 @@ void ranks_list_facts(const struct options *options, const struct session *sessi
     strbuf_addf(out, "version %s\n", LOCKSTEP_VERSION);
     strbuf_addf(out, "model %s\n", session->model->name);
     strbuf_addf(out, "network %016" PRIx64 "\n", network_key(session->graph));
+    strbuf_addf(out, "--kernels %016" PRIx64 "\n",
+                session->kernels ? kernel_rules_fingerprint(session->kernels) : 0);
     for (const struct option *row = options->table; row->type != OPTION_IS_END; row++) {
         if (!row->name || row->type == OPTION_IS_SECTION || row->type == OPTION_IS_REFUSED ||
             is_own_matter(row->name) || (without && !strcmp(row->name, without)))

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "cli/session.h"
+#include "exec/kernel_rules.h"
 #include "exec/plan.h"
 #include "store/checkpoint.h"
 #include "store/saver.h"
@@ -23,6 +24,7 @@ static const char *const compared[] = {
     "embedding-dim",
     "hidden",
     "dropout",
+    "kernels",
     "scaling",
     "pixels",
     "label-smoothing",
@@ -260,6 +262,9 @@ static void describe(const struct saving_run *run, const char *name, struct strb
         strbuf_addf(out, "%d", run->session->threads);
     else if (!strcmp(name, "global-batch-size"))
         strbuf_addf(out, "%" PRId64, run->global_batch);
+    else if (!strcmp(name, "kernels") && run->session->kernels)
+        strbuf_addf(out, "the rules %016" PRIx64,
+                    kernel_rules_fingerprint(run->session->kernels));
     else if (!strcmp(name, "lr"))
         strbuf_addf(out, "%.9g", run->rate);
     else if (option && options_source(run->options, name) != OPTION_FROM_NOTHING)

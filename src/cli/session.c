@@ -16,6 +16,7 @@
 #include "data/storage.h"
 #include "data/table.h"
 #include "exec/dnn.h"
+#include "exec/kernel_rules.h"
 #include "graph/graph.h"
 #include "train/feed.h"
 
@@ -292,10 +293,49 @@ static int choose_args(struct session *session, const struct options *options,
     return given(options, "hidden") ? parse_hidden(settings->hidden, args->hidden, err) : 0;
 }
 
+void session_name_processor(char *text, size_t bytes)
+{
+    struct processor processor;
+    processor_describe(&processor);
+    snprintf(text, bytes, "%s, %s", processor.name, dnn_instruction_set());
+}
+
+/* A file of another machine would be obeyed without being true. */
+static int read_kernels(struct session *session, const struct session_settings *settings,
+                        struct error *err)
+{
+    char here[128];
+    if (!settings->kernels)
+        return 0;
+    if (kernel_rules_read(settings->kernels, &session->kernels, err) < 0)
+        return error_wrap(err, "--kernels");
+    const char *measured = kernel_rules_processor(session->kernels);
+    session_name_processor(here, sizeof here);
+    if (*measured && strcmp(measured, here) != 0)
+        return error_set(err, ERROR_USAGE,
+                         "--kernels=%s was measured on \"%s\", this is \"%s\": measure here with "
+                         "`lockstep bench --tune`, or leave --kernels out",
+                         settings->kernels, measured, here);
+    return 0;
+}
+
+int session_check_kernels(const struct session *session, const struct session_settings *settings,
+                          int threads, struct error *err)
+{
+    int measured = session->kernels ? kernel_rules_threads(session->kernels) : 0;
+    if (!measured || measured == threads)
+        return 0;
+    return error_set(err, ERROR_USAGE,
+                     "--kernels=%s was measured with %d threads, and %d compute here: give "
+                     "--threads=%d, or measure again with `lockstep bench --tune`",
+                     settings->kernels, measured, threads, measured);
+}
+
 int session_build(struct session *session, const struct options *options,
                   const struct session_settings *settings, struct error *err)
 {
-    if (choose_args(session, options, settings, err) < 0)
+    if (choose_args(session, options, settings, err) < 0 ||
+        read_kernels(session, settings, err) < 0)
         return -1;
     session->graph = graph_create();
     if (!session->graph)
@@ -308,6 +348,7 @@ int session_build(struct session *session, const struct options *options,
 
 void session_close(struct session *session)
 {
+    kernel_rules_destroy(session->kernels);
     graph_destroy(session->graph);
     model_close(session->model);
     arena_destroy(session->arena);
@@ -411,6 +452,31 @@ void session_warn_of_bad(const struct session_data *data)
                  data->spec, loader_bad_examples(loader), loader_first_bad(loader));
 }
 
+void session_warn_of_plan(const struct session *session, const struct session_settings *settings,
+                          const struct plan *plan)
+{
+    struct plan_memory memory;
+    plan_memory(plan, &memory);
+    if (settings->recompute && !memory.recomputed && session->deal.rank == 0)
+        log_line(
+            LOG_WARNING,
+            "--recompute saves nothing: %s keeps no output of a batch norm, nor of a ReLU or an "
+            "addition behind one",
+            session->model->name);
+    struct plan_kernels kernels = plan_kernels(plan);
+    if (kernels.nodes > kernels.told && session->deal.rank == 0)
+        log_line(LOG_WARNING,
+                 "--kernels=%s does not name %d of the %d convolutions of %s at this batch size: they "
+                 "follow the fixed rule",
+                 settings->kernels, kernels.nodes - kernels.told, kernels.nodes,
+                 session->model->name);
+    if (kernels.unfit && session->deal.rank == 0)
+        log_line(LOG_WARNING,
+                 "--kernels=%s names kernels that do not fit %d convolutions: they follow the fixed "
+                 "rule",
+                 settings->kernels, kernels.unfit);
+}
+
 /* --- telling -------------------------------------------------------------------------------- */
 
 static struct json *describe_memory(const struct plan *plan)
@@ -422,6 +488,7 @@ static struct json *describe_memory(const struct plan *plan)
     json_set_integer(json, "gradients", (int64_t)memory.gradients);
     json_set_integer(json, "slots", (int64_t)memory.slots);
     json_set_integer(json, "saved", (int64_t)memory.saved);
+    json_set_integer(json, "recomputed", (int64_t)memory.recomputed);
     json_set_integer(json, "peak", (int64_t)memory.peak);
     json_set_integer(json, "sum", (int64_t)memory.sum);
     return json;
@@ -439,6 +506,7 @@ void session_describe(const struct session *session, const char *data, const str
     json_set_integer(out, "batch_size", plan_batch(plan));
     json_set_integer(out, "parameters", graph_parameter_elements(session->graph));
     json_set_text(out, "fingerprint", fingerprint);
+    json_set_text(out, "kernels", session->kernels ? kernel_rules_name(session->kernels) : NULL);
     json_set(out, "plan_bytes", describe_memory(plan));
     json_set_integer(out, "peak_rss_bytes", (int64_t)memory_peak_rss_bytes());
     json_set_number(out, "processor_seconds", clock_processor_seconds());

@@ -20,6 +20,8 @@ struct session_settings {
     double label_smoothing, dropout;
     int64_t seed, examples, skip_bad;
     bool data_cache;
+    bool recompute;
+    const char *kernels; /* a file; NULL: none */
     size_t prefetch_bytes;
     const char *scaling; /* of numeric columns: session_scalings */
     const char *pixels;  /* session_pixel_scales */
@@ -73,6 +75,16 @@ struct session_settings {
         OPTION_LONG(settings, common.seed, "seed", .initial = "1", OPTION_AT_LEAST(0),             \
                     .aliases = "random-seed",                                                      \
                     .help = "of all randomness: the same seed and threads give the same bits")
+/* Of commands that train. */
+#define SESSION_PLAN_OPTIONS(settings)                                                             \
+    OPTION_FLAG(settings, common.recompute, "recompute",                                           \
+                .help = "less memory for a little time: outputs of batch norms, ReLUs and "        \
+                        "residual additions are not kept for the backward pass but made again "    \
+                        "there; the same bits"),                                                   \
+        OPTION_TEXT(settings, common.kernels, "kernels", .value = "FILE",                          \
+                    .initial_note = "a fixed rule over shapes and processor",                      \
+                    .help = "choose the convolutions' kernels as FILE says, which `lockstep "      \
+                            "bench --tune` wrote on such a machine; may give other last bits")
 #define SESSION_EXAMPLES_OPTION(settings)                                                          \
     OPTION_LONG(settings, common.examples, "examples", OPTION_AT_LEAST(0), .initial = "0",         \
                 .initial_note = "the kind's own number",                                           \
@@ -120,6 +132,7 @@ struct session {
     const struct model *model; /* the caller may bring one, before session_open */
     struct model_args args;
     struct graph *graph;
+    struct kernel_rules *kernels; /* NULL: the fixed rule */
     bool pixels_given;        /* --pixels by the user, not by the recipe */
     const char *recipe;       /* as far as it was applied; "" when there is none */
     int threads;              /* resolved */
@@ -145,7 +158,7 @@ int session_fill_statistics(const struct session *session, const struct session_
 enum session_recipe { SESSION_WHOLE_RECIPE, SESSION_PART_OF_RECIPE };
 int session_open(struct session *session, struct options *options, enum session_recipe part,
                  struct session_settings *settings, struct error *err);
-/* Builds the network, by the options as they now are. */
+/* Builds the network, by the options as they now are, and reads --kernels. */
 int session_build(struct session *session, const struct options *options,
                   const struct session_settings *settings, struct error *err);
 void session_close(struct session *session);
@@ -156,6 +169,16 @@ int session_open_data(struct session *session, const struct session_settings *se
                       const char *spec, enum dataset_split split, struct session_data *out,
                       struct error *err);
 void session_close_data(struct session_data *data);
+
+/* Refuses a file of --kernels that was measured with another number of threads than plans have. */
+int session_check_kernels(const struct session *session, const struct session_settings *settings,
+                          int threads, struct error *err);
+/* What rules about kernels call the processor this runs on. */
+void session_name_processor(char *text, size_t bytes);
+/* A warning where --recompute was given and there is nothing to recompute, or where --kernels says
+ * nothing about some convolutions. */
+void session_warn_of_plan(const struct session *session, const struct session_settings *settings,
+                          const struct plan *plan);
 
 /* How reading went: input_threads, input_stall_seconds, ... */
 void session_describe_input(const struct session_data *data, struct json *out);

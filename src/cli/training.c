@@ -249,9 +249,14 @@ static int prepare(struct training *training, struct options *parsed,
 static int make_plans(struct training *training, struct error *err)
 {
     const struct training_settings *settings = training->settings;
+    if (session_check_kernels(&training->session, &settings->common, training->ranks.threads, err) <
+        0)
+        return -1;
     struct plan_options plan = {.mode = PLAN_TRAIN,
                                 .batch = settings->common.batch,
                                 .threads = training->ranks.threads,
+                                .recompute = settings->common.recompute,
+                                .kernels = training->session.kernels,
                                 .profile =
                                     settings->explain || settings->timeline ||
                                     watchers_want_profile(&settings->watch, settings->output_dir)};
@@ -260,11 +265,13 @@ static int make_plans(struct training *training, struct error *err)
                       keeping_memory(&training->keeping), &training->params, err) < 0 ||
         plan_create(training->session.graph, training->params, &plan, &training->plan, err) < 0)
         return -1;
+    session_warn_of_plan(&training->session, &settings->common, training->plan);
     if (ranks_make_plans(&training->ranks, &training->session, training->params, &plan, err) < 0)
         return -1;
     if (!training->validation.source.trainer.loader)
         return 0;
     plan.mode = PLAN_EVALUATE;
+    plan.kernels = NULL; /* which were measured over all passes; and eval has none */
     plan.profile = false;
     return plan_create(training->session.graph, training->params, &plan, &training->evaluation_plan,
                        err);

@@ -100,10 +100,12 @@ static void settle_gradients(struct plan_builder *builder, struct item *item)
     match_layouts(builder, item, value,
                   mask || value->gradient_count > 1 ? item->output_layout
                                                     : value->gradients[0].layout);
-    if (mask)
+    if (mask) {
+        builder_bring_back(builder, item->node.output);
         combine(builder, item, value, value->forms[0].buffer);
-    else if (value->gradient_count > 1 && !kernel->sums_gradients)
+    } else if (value->gradient_count > 1 && !kernel->sums_gradients) {
         combine(builder, item, value, NO_BUFFER);
+    }
 }
 
 /* What to do when a kernel's parameter gradient is ready: the slab wants it as weights lie. */
@@ -185,6 +187,7 @@ static void bind_use(struct backward_pass *b, const struct use *use)
 {
     struct plan *plan = b->builder->plan;
     if (use->role < ROLE_GRADIENT_OF_INPUT) {
+        builder_bring_back(b->builder, item_input(b->item, use->role));
         struct form form = builder_form(b->builder, item_input(b->item, use->role), use->layout,
                                         b->pass, b->item->node.node->name);
         bind(b, use->role, form.buffer);
@@ -198,6 +201,7 @@ static void bind_use(struct backward_pass *b, const struct use *use)
         else
             bind_value_gradient(b, input, use->layout);
     } else if (use->role == ROLE_OUTPUT) {
+        builder_bring_back(b->builder, b->item->node.output);
         bind(b, ROLE_OUTPUT, plan->values[b->item->node.output].forms[0].buffer);
     } else if (use->role == ROLE_GRADIENT) {
         bind_gradient(b, use->layout);
@@ -211,7 +215,7 @@ static void bind_use(struct backward_pass *b, const struct use *use)
     }
 }
 
-static bool pass_is_wanted(const struct plan *plan, struct item *item, enum op_pass pass)
+bool item_wants_pass(const struct plan *plan, const struct item *item, enum op_pass pass)
 {
     if (!item->node.kernel->pass[pass])
         return false;
@@ -227,7 +231,7 @@ static bool pass_is_wanted(const struct plan *plan, struct item *item, enum op_p
 static void emit_backward(struct plan_builder *builder, struct item *item, enum op_pass pass)
 {
     struct plan *plan = builder->plan;
-    if (!pass_is_wanted(plan, item, pass))
+    if (!item_wants_pass(plan, item, pass))
         return;
     struct backward_pass b = {.builder = builder, .item = item, .pass = pass};
     /* The gradient first: in-place decisions look at it in its final form. */
@@ -333,7 +337,8 @@ int plan_build_backward(struct plan_builder *builder)
     value_id loss = graph_loss_value(plan->graph);
     if (loss < 0)
         return error_set(builder->err, ERROR_FORMAT, "the graph has no loss to train on");
-    if (refuse_shared_params(builder) < 0)
+    if (refuse_shared_params(builder) < 0 ||
+        (plan->options.recompute && plan_choose_recomputed(plan, builder->err) < 0))
         return -1;
     seed_loss(builder, loss);
     for (int i = plan->item_count - 1; i >= 0 && !builder->failed; i--)

@@ -489,7 +489,7 @@ static void note_later_reads(struct plan_builder *builder, struct item *item)
     struct plan *plan = builder->plan;
     for (int i = 0; i < item->use_count; i++) {
         const struct use *use = &item->uses[i];
-        if (use->pass == PASS_FORWARD)
+        if (use->pass != PASS_BACKWARD_WEIGHTS && use->pass != PASS_BACKWARD)
             continue;
         if (use->role < ROLE_GRADIENT_OF_INPUT)
             plan->values[item_input(item, use->role)].pinned = true;

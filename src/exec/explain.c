@@ -1,10 +1,11 @@
 /* What a plan does, for people: each step's kernel, layout, bytes and share of the time. */
 #include "base/strbuf.h"
+#include "exec/kernel_rules.h"
 #include "exec/plan_internal.h"
 
 static const char *pass_name(const struct step *step)
 {
-    static const char *const names[] = {"forward", "backward weights", "backward"};
+    static const char *const names[] = {"forward", "backward weights", "backward", "recompute"};
     return names[step->pass];
 }
 
@@ -98,8 +99,15 @@ void plan_explain(const struct plan *plan, struct strbuf *out)
     plan_memory(plan, &memory);
     strbuf_addf(out,
                 "memory, MB: parameters %.1f, gradients %.1f, optimizer slots %.1f, activations "
-                "%.1f (saved for backward %.1f; %.1f without reuse)\n",
+                "%.1f (saved for backward %.1f; %.1f without reuse)",
                 (double)memory.parameters / 1e6, (double)memory.gradients / 1e6,
                 (double)memory.slots / 1e6, (double)memory.peak / 1e6, (double)memory.saved / 1e6,
                 (double)memory.sum / 1e6);
+    if (plan->options.recompute)
+        strbuf_addf(out, ", recomputed in backward %.1f", (double)memory.recomputed / 1e6);
+    strbuf_add_char(out, '\n');
+    if (plan->options.kernels)
+        strbuf_addf(out, "kernels: %d of %d convolutions as %s says, the others by the fixed rule\n",
+                    plan->kernels.told - plan->kernels.unfit, plan->kernels.nodes,
+                    kernel_rules_name(plan->options.kernels));
 }

@@ -3,16 +3,38 @@
  * options.unfused. */
 #include "base/arena.h"
 #include "base/error.h"
+#include "exec/kernel_rules.h"
 #include "exec/known_ops.h"
 #include "exec/plan_internal.h"
+
+/* What the plan's rules say about this node; NULL: nothing. */
+static const char *told_kernel(struct plan *plan, const struct node *node)
+{
+    char key[KERNEL_KEY_BYTES];
+    if (!plan->options.kernels || !kernel_rules_key(plan->graph, node, plan->options.batch, key))
+        return NULL;
+    const char *told = kernel_rules_find(plan->options.kernels, key);
+    plan->kernels.nodes++;
+    plan->kernels.told += told != NULL;
+    return told;
+}
 
 static const struct op_kernel *choose_kernel(struct plan *plan, const struct plan_node *node)
 {
     struct plan_builder view = {.plan = plan};
-    for (const struct op_kernel *const *kernel = node->node->op->kernels; *kernel; kernel++)
-        if (!(*kernel)->fits || (*kernel)->fits(&view, node))
+    const struct op_kernel *first = NULL;
+    const char *told = told_kernel(plan, node->node);
+    for (const struct op_kernel *const *kernel = node->node->op->kernels; *kernel; kernel++) {
+        if ((*kernel)->fits && !(*kernel)->fits(&view, node))
+            continue;
+        bool pays = !(*kernel)->pays || (*kernel)->pays(&view, node);
+        if (told ? strcmp(told, (*kernel)->name) == 0 : pays)
             return *kernel;
-    return NULL;
+        if (pays && !first)
+            first = *kernel;
+    }
+    plan->kernels.unfit += told != NULL;
+    return first;
 }
 
 /* Marks the values that outputs and loss depend on. */

@@ -31,8 +31,10 @@ struct plan_node {
 };
 
 /* A step of training runs the forward pass of all nodes in order, then, in reverse order, each
- * node's weight gradients and the gradients of its other inputs. */
-enum op_pass { PASS_FORWARD, PASS_BACKWARD_WEIGHTS, PASS_BACKWARD, PASS_COUNT };
+ * node's weight gradients and the gradients of its other inputs. A node that can make its output
+ * again at little cost may be asked to, there (plan_options.recompute): the same bits, from the same
+ * inputs and what forward left in ROLE_KEPT. */
+enum op_pass { PASS_FORWARD, PASS_BACKWARD_WEIGHTS, PASS_BACKWARD, PASS_RECOMPUTE, PASS_COUNT };
 
 /* The buffers of one node. Inputs count parameters too, in the order of the node's inputs; the
  * residual's role stands behind the last input's. */
@@ -61,11 +63,13 @@ struct op_run {
     uint64_t random; /* key of this node's stream in this step */
 };
 
-/* One way to compute an op. A plan takes the first of the op's kernels whose `fits` says yes: a
- * fixed rule over shapes, batch, threads and processor, never a clock. */
+/* One way to compute an op. A plan takes the first of the op's kernels that fits and pays: a fixed
+ * rule over shapes, batch, threads and processor, never a clock. Where a file of rules
+ * (plan_options.kernels) names one that fits, it takes that. */
 struct op_kernel {
     const char *name;
     bool (*fits)(const struct plan_builder *builder, const struct plan_node *node); /* NULL: all */
+    bool (*pays)(const struct plan_builder *builder, const struct plan_node *node); /* NULL: all */
     /* Creates primitives and tells the planner what each pass needs, with the calls below. May
      * hand the node to another kernel of the op (node->kernel) when it sees the layouts. */
     int (*prepare)(struct plan_builder *builder, struct plan_node *node, struct error *err);

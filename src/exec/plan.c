@@ -669,6 +669,19 @@ uint64_t plan_fingerprint(const struct plan *plan)
     return hash;
 }
 
+struct plan_kernels plan_kernels(const struct plan *plan)
+{
+    return plan->kernels;
+}
+
+const char *plan_kernel(const struct plan *plan, const struct node *node)
+{
+    for (int i = 0; i < plan->item_count; i++)
+        if (plan->items[i]->node.node == node)
+            return plan->items[i]->node.kernel->name;
+    return NULL;
+}
+
 void plan_memory(const struct plan *plan, struct plan_memory *out)
 {
     size_t weights = params_elements(plan->params) * sizeof(float);
@@ -678,6 +691,7 @@ void plan_memory(const struct plan *plan, struct plan_memory *out)
         .gradients = training ? params_dense_elements(plan->params) * sizeof(float) : 0,
         .slots = training ? weights * (size_t)params_slots(plan->params) : 0,
         .saved = plan->saved_bytes,
+        .recomputed = plan->recomputed_bytes,
         .peak = plan->slab_bytes,
         .sum = plan->sum_bytes,
     };

@@ -13,6 +13,8 @@
 
 struct error;
 struct graph;
+struct kernel_rules;
+struct node;
 struct params;
 struct plan;
 struct sparse_rows;
@@ -32,6 +34,9 @@ struct plan_options {
     size_t bucket_bytes;      /* 0: one bucket */
     bool unfused;             /* every op alone; for comparing with the fused result */
     bool direct;              /* convolutions by their definition, not by Winograd's; likewise */
+    bool recompute;           /* PLAN_TRAIN: what batch norms, ReLUs and additions made is not kept
+                               * for backward but made again there; the same bits */
+    const struct kernel_rules *kernels; /* which to use for what; NULL: the fixed rule for all */
     bool profile;             /* take the time of each step, for plan_explain */
     bool want_input_gradient; /* keep the gradient of the inputs, for tests */
     /* PLAN_SERVE: a plan of the same graph and params that outlives this one. They share copies of
@@ -105,10 +110,21 @@ uint64_t plan_fingerprint(const struct plan *plan);
 struct plan_memory {
     size_t parameters, gradients, slots; /* shared through params */
     size_t saved;                        /* written in forward, read in backward */
+    size_t recomputed;                   /* read in backward, but made again there */
     size_t peak;                         /* the plan's slab: saved and transient together */
     size_t sum;                          /* what it would be without reuse */
 };
 void plan_memory(const struct plan *plan, struct plan_memory *out);
+
+/* How plan_options.kernels was followed: of the nodes it could speak about, those that it named a
+ * kernel for, and among these those whose kernel does not fit this processor or plan. */
+struct plan_kernels {
+    int nodes, told, unfit;
+};
+struct plan_kernels plan_kernels(const struct plan *plan);
+/* The kernel that computes this node, by the name that rules call it; NULL: none, or it is a part of
+ * another node. */
+const char *plan_kernel(const struct plan *plan, const struct node *node);
 
 /* Takes the time of each step from the next pass on, or no longer; a plan made with `profile` always
  * does. */

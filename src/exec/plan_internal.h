@@ -50,7 +50,8 @@ struct plan_value {
     int consumers; /* plan nodes that read it, and outputs */
     int consumed;  /* of those, the ones already prepared */
     bool wants_gradient;
-    bool pinned; /* a backward pass or a view reads it later: not to be overwritten */
+    bool pinned;        /* a backward pass or a view reads it later: not to be overwritten */
+    struct item *again; /* makes it once more before backward first reads it; NULL: it is there */
 };
 
 struct use {
@@ -139,7 +140,7 @@ struct plan {
     int buffer_count, buffer_capacity;
     struct step *steps;
     int step_count, step_capacity;
-    int forward_steps; /* the first so many are the forward pass */
+    int forward_steps;           /* the first so many are the forward pass */
     struct plan_bucket *buckets; /* room for one per parameter */
     int bucket_count;
     float *gradients; /* the caller's; NULL: those of params */
@@ -152,9 +153,11 @@ struct plan {
     struct dnn_call **calls;
     int call_count, call_capacity;
 
+    struct plan_kernels kernels;
+
     struct slab slab, copies_slab;
     bool borrows_slab; /* it is the plan's beside */
-    size_t slab_bytes, saved_bytes, sum_bytes;
+    size_t slab_bytes, saved_bytes, recomputed_bytes, sum_bytes;
     value_id *inputs; /* graph inputs in use */
     buffer_id *input_buffers;
     int input_count;
@@ -185,6 +188,10 @@ int plan_select_items(struct plan *plan, struct error *err);
 int plan_build_steps(struct plan *plan, struct error *err);
 /* backward.c: the second half of the steps. */
 int plan_build_backward(struct plan_builder *builder);
+/* recompute.c: which values are not kept from forward to backward, and, of such a value and those it
+ * is made from, the steps that bring it back. */
+int plan_choose_recomputed(struct plan *plan, struct error *err);
+void builder_bring_back(struct plan_builder *builder, value_id value);
 /* liveness.c: offsets for all slab buffers. */
 int plan_place_buffers(struct plan *plan, struct error *err);
 /* fold.c: fills the copies of a serving plan. */
@@ -210,5 +217,7 @@ const struct layout *builder_keep_layout(struct plan_builder *builder, const str
 struct use *item_find_use(struct item *item, enum op_pass pass, int role);
 /* The value behind ROLE_INPUT + index (the residual behind the last input). */
 value_id item_input(const struct item *item, int index);
+/* Does this backward pass exist, and is one of the gradients that it makes wanted? */
+bool item_wants_pass(const struct plan *plan, const struct item *item, enum op_pass pass);
 
 #endif

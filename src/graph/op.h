@@ -18,6 +18,10 @@ struct op {
     const struct op_kernel *const *kernels; /* NULL-terminated, in order of preference */
     /* Floating-point operations of one forward pass per example; NULL: not counted. */
     double (*flops)(const struct graph *graph, const struct node *node);
+    /* Everything that the speed of its kernels depends on, as words, for files of rules about them
+     * (exec/kernel_rules.h); NULL: there are no such rules. */
+    void (*describe)(const struct graph *graph, const struct node *node, int batch, char *text,
+                     size_t bytes);
     /* Adds this op on a small shape to `graph`, from variant 0 on; a negative id, with nothing
      * added, when there is no such variant. The gradient tests run all of them. */
     value_id (*example)(struct graph *graph, int variant);

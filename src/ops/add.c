@@ -31,8 +31,10 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
     const struct layout *layout = builder_layout(builder, node->inputs[0]);
     state->count = layout_bytes(layout) / sizeof(float);
     node->state = state;
-    builder_use(builder, node, PASS_FORWARD, ROLE_INPUT, layout);
-    builder_use(builder, node, PASS_FORWARD, ROLE_INPUT + 1, layout);
+    for (int i = 0; i < 2; i++) {
+        builder_use(builder, node, PASS_FORWARD, ROLE_INPUT + i, layout);
+        builder_use(builder, node, PASS_RECOMPUTE, ROLE_INPUT + i, layout);
+    }
     builder_output(builder, node, layout);
     if (node->inputs[0] != node->inputs[1])
         builder_allow_overwrite(builder, node, 0);
@@ -51,7 +53,7 @@ static void forward(const struct op_run *run)
 static const struct op_kernel kernel_own = {
     .name = "own",
     .prepare = prepare,
-    .pass = {forward, NULL, NULL},
+    .pass = {forward, NULL, NULL, forward},
     .relu_forward = true,
 };
 

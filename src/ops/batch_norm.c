@@ -104,6 +104,19 @@ static void declare_backward(struct plan_builder *builder, struct plan_node *nod
     builder_buffer(builder, node, ROLE_SCRATCH, partial_bytes);
 }
 
+/* The statistics are there. */
+static void declare_recompute(struct plan_builder *builder, struct plan_node *node,
+                              const struct layout *layout)
+{
+    builder_use(builder, node, PASS_RECOMPUTE, ROLE_INPUT + BATCH_NORM_X, layout);
+    builder_use(builder, node, PASS_RECOMPUTE, ROLE_INPUT + BATCH_NORM_SCALE, NULL);
+    builder_use(builder, node, PASS_RECOMPUTE, ROLE_INPUT + BATCH_NORM_SHIFT, NULL);
+    if (node->residual >= 0)
+        builder_use(builder, node, PASS_RECOMPUTE, ROLE_INPUT + node->input_count, layout);
+    builder_use(builder, node, PASS_RECOMPUTE, ROLE_KEPT, NULL);
+    builder_use(builder, node, PASS_RECOMPUTE, ROLE_SCRATCH, NULL);
+}
+
 static int prepare(struct plan_builder *builder, struct plan_node *node, struct error *err)
 {
     const struct batch_norm_attributes *a = node->node->attributes;
@@ -150,6 +163,7 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
                        (size_t)segment_count(state) * mask_bytes(state));
     }
     declare_backward(builder, node, state, &layout, partial_bytes);
+    declare_recompute(builder, node, &layout);
     return 0;
 }
 
@@ -228,13 +242,10 @@ static void running_statistics(const struct op_run *run)
     }
 }
 
-static void forward(const struct op_run *run)
+/* With the statistics that were kept; `mask` may be NULL. */
+static void normalise(const struct op_run *run, uint8_t *mask)
 {
     const struct state *state = run->state;
-    if (state->training)
-        batch_statistics(run);
-    else
-        running_statistics(run);
     struct kept kept = kept_of(run);
     int64_t channels = padded_channels(state), segments = segment_count(state);
     float *factor = run->scratch, *shift = factor + channels, *mean = shift + channels;
@@ -245,7 +256,6 @@ static void forward(const struct op_run *run)
         shift[c] = real ? run->inputs[BATCH_NORM_SHIFT][c] : 0;
     }
     const float *residual = run->node->residual >= 0 ? run->inputs[run->node->input_count] : NULL;
-    uint8_t *mask = state->masked ? run->workspace : NULL;
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < segments; i++) {
         struct segment_place at = place_of(state, i);
@@ -254,6 +264,22 @@ static void forward(const struct op_run *run)
                               factor + at.channel, shift + at.channel, run->node->relu,
                               run->output + at.element, mask ? mask + at.mask : NULL);
     }
+}
+
+static void forward(const struct op_run *run)
+{
+    const struct state *state = run->state;
+    if (state->training)
+        batch_statistics(run);
+    else
+        running_statistics(run);
+    normalise(run, state->masked ? run->workspace : NULL);
+}
+
+/* The mask is there, too. */
+static void recompute(const struct op_run *run)
+{
+    normalise(run, NULL);
 }
 
 /* --- Backward --- */
@@ -367,7 +393,7 @@ static void commit(const struct op_run *run)
 static const struct op_kernel kernel_own = {
     .name = "own",
     .prepare = prepare,
-    .pass = {forward, NULL, backward},
+    .pass = {forward, NULL, backward, recompute},
     .commit = commit,
     .sums_gradients = true,
     .residual = true,

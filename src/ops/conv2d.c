@@ -24,6 +24,25 @@ static double flops(const struct graph *graph, const struct node *node)
     return 2.0 * (double)shape_count(weights) * (double)(y->dim[2] * y->dim[3]);
 }
 
+static void describe(const struct graph *graph, const struct node *node, int batch, char *text,
+                     size_t bytes)
+{
+    const struct conv_attributes *a = node->attributes;
+    struct shape x = shape_with_batch(graph_value(graph, node->inputs[CONV_X])->shape, batch);
+    const struct shape *w = &graph_value(graph, node->inputs[CONV_WEIGHTS])->shape;
+    struct window rows = a->rows, columns = a->columns;
+    int64_t ignored;
+    window_resolve(&rows, x.dim[2], &ignored, NULL);
+    window_resolve(&columns, x.dim[3], &ignored, NULL);
+    snprintf(text, bytes,
+             "%lldx%lldx%lldx%lld %lldx%lldx%lldx%lld stride=%dx%d dilation=%dx%d pad=%d,%d,%d,%d "
+             "groups=%d",
+             (long long)x.dim[0], (long long)x.dim[1], (long long)x.dim[2], (long long)x.dim[3],
+             (long long)w->dim[0], (long long)w->dim[1], (long long)w->dim[2],
+             (long long)w->dim[3], rows.stride, columns.stride, rows.dilation, columns.dilation,
+             rows.pad_before, rows.pad_after, columns.pad_before, columns.pad_after, a->groups);
+}
+
 static const struct op_kernel *const kernels[] = {&conv_kernel_thin, &conv_kernel_winograd,
                                                   &conv_kernel_dnn, NULL};
 
@@ -111,5 +130,6 @@ const struct op op_conv2d = {
     .infer = infer,
     .kernels = kernels,
     .flops = flops,
+    .describe = describe,
     .example = example,
 };

@@ -93,12 +93,6 @@ static bool are_many(int64_t channels)
     return channels >= FEWEST_CHANNELS && channels % WINOGRAD_OUTPUTS == 0;
 }
 
-/* When serving any number will do: plans for all batch sizes can share one copy of the weights. */
-static int64_t fewest_tiles(const struct plan_builder *builder)
-{
-    return builder_is_serving(builder) ? 1 : FEWEST_TILES;
-}
-
 static bool fits(const struct plan_builder *builder, const struct plan_node *node)
 {
     const struct conv_attributes *a = node->node->attributes;
@@ -107,9 +101,7 @@ static bool fits(const struct plan_builder *builder, const struct plan_node *nod
     struct window rows = a->rows, columns = a->columns;
     struct layout x_layout, y_layout;
     int64_t ignored;
-    if (builder_is_direct(builder) || a->groups != 1 || !are_many(x.dim[1]) ||
-        !are_many(y.dim[1]) ||
-        x.dim[0] * tiles_along(y.dim[2]) * tiles_along(y.dim[3]) < fewest_tiles(builder))
+    if (builder_is_direct(builder) || a->groups != 1 || !are_many(x.dim[1]) || !are_many(y.dim[1]))
         return false;
     window_resolve(&rows, x.dim[2], &ignored, NULL);
     window_resolve(&columns, x.dim[3], &ignored, NULL);
@@ -117,6 +109,14 @@ static bool fits(const struct plan_builder *builder, const struct plan_node *nod
            __builtin_cpu_supports("fma") &&
            ask_layouts(builder, node, &x_layout, &y_layout, NULL) == 0 && is_in_eights(&x_layout) &&
            is_in_eights(&y_layout);
+}
+
+/* When serving any number will do: plans for all batch sizes can share one copy of the weights. */
+static bool pays(const struct plan_builder *builder, const struct plan_node *node)
+{
+    struct shape y = builder_shape(builder, node->output);
+    return builder_is_serving(builder) ||
+           y.dim[0] * tiles_along(y.dim[2]) * tiles_along(y.dim[3]) >= FEWEST_TILES;
 }
 
 /* --- What it takes --- */
@@ -522,6 +522,7 @@ static void backward_weights(const struct op_run *run)
 #else
 
 #define fits op_fits_never
+#define pays NULL
 #define prepare NULL
 #define forward NULL
 #define backward_weights NULL
@@ -532,6 +533,7 @@ static void backward_weights(const struct op_run *run)
 const struct op_kernel conv_kernel_winograd = {
     .name = "winograd",
     .fits = fits,
+    .pays = pays,
     .prepare = prepare,
     .pass = {forward, backward_weights, backward},
     .relu_forward = true,

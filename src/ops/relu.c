@@ -18,6 +18,7 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
     state->count = layout_bytes(layout) / sizeof(float);
     node->state = state;
     builder_use(builder, node, PASS_FORWARD, ROLE_INPUT, layout);
+    builder_use(builder, node, PASS_RECOMPUTE, ROLE_INPUT, layout);
     builder_output(builder, node, layout);
     builder_allow_overwrite(builder, node, 0);
     builder_use(builder, node, PASS_BACKWARD, ROLE_OUTPUT, NULL);
@@ -41,7 +42,7 @@ static void backward(const struct op_run *run)
 static const struct op_kernel kernel_own = {
     .name = "own",
     .prepare = prepare,
-    .pass = {forward, NULL, backward},
+    .pass = {forward, NULL, backward, forward},
     .sums_gradients = true,
 };
 
