@@ -1,6 +1,7 @@
 #include "base/threads.h"
 
 #include <errno.h>
+#include <omp.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -165,4 +166,9 @@ void thread_step_back(int nicer)
     int now = getpriority(PRIO_PROCESS, 0); /* of this thread, on Linux */
     if (errno == 0)
         setpriority(PRIO_PROCESS, 0, now + nicer);
+}
+
+void threads_dismiss_helpers(void)
+{
+    omp_pause_resource(omp_pause_soft, omp_get_initial_device());
 }

@@ -17,6 +17,11 @@ int thread_start(pthread_t *thread, void *(*main)(void *context), void *context)
  * was. */
 void thread_step_back(int nicer);
 
+/* OpenMP's helpers of the calling thread end, and are started anew by its next parallel region. Between
+ * two regions they spin for 3 ms before they sleep, or only for microseconds when all that were started,
+ * by whichever thread, are more than the cores. */
+void threads_dismiss_helpers(void);
+
 struct processor {
     char name[64];
     int sockets, cores, hardware_threads; /* of the whole machine */

@@ -142,11 +142,15 @@ struct layout layout_any(const struct shape *shape)
 
 struct layout layout_outputs_in_sixteens(const struct shape *shape)
 {
-    dnnl_dims_t dims;
-    assert(shape->ndim == 4);
-    dims_of(shape, dims);
-    struct layout layout = {0};
-    dnnl_memory_desc_init_by_tag(desc(&layout), shape->ndim, dims, dnnl_f32, dnnl_Oihw16o);
+    enum { SIXTEEN = 16 };
+    assert(shape->dim[0] % SIXTEEN == 0);
+    struct layout layout = layout_plain(shape);
+    dnnl_blocking_desc_t *blocking = &desc(&layout)->format_desc.blocking;
+    blocking->inner_nblks = 1;
+    blocking->inner_blks[0] = SIXTEEN;
+    blocking->inner_idxs[0] = 0;
+    for (int i = 0; i < shape->ndim; i++)
+        blocking->strides[i] *= SIXTEEN;
     return layout;
 }
 

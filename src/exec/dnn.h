@@ -29,7 +29,7 @@ void dnn_set_threads(int threads);
 struct layout layout_plain(const struct shape *shape);         /* row-major float */
 struct layout layout_channels_last(const struct shape *shape); /* N, H, W, C in memory */
 struct layout layout_any(const struct shape *shape);           /* the kernel's choice */
-/* Weights [O, I, h, w] as [O / 16][I][h][w][16]. */
+/* Weights [O, I, ...] as [O / 16][I][...][16]; O is a multiple of 16. */
 struct layout layout_outputs_in_sixteens(const struct shape *shape);
 bool layout_equal(const struct layout *a, const struct layout *b);
 bool layout_is_plain(const struct layout *layout);

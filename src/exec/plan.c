@@ -618,6 +618,11 @@ int plan_batch(const struct plan *plan)
     return plan->options.batch;
 }
 
+int plan_threads(const struct plan *plan)
+{
+    return plan->options.threads;
+}
+
 int plan_bucket_count(const struct plan *plan)
 {
     return plan->bucket_count;

@@ -61,6 +61,7 @@ const char *plan_input_name(const struct plan *plan, int index);
 int plan_output_count(const struct plan *plan);
 const char *plan_output_name(const struct plan *plan, int index);
 int plan_batch(const struct plan *plan);
+int plan_threads(const struct plan *plan); /* that it computes with */
 
 /* inputs[i].data is read during the call (and by the following plan_backward), never kept.
  * Fills outputs[i]: plain tensors inside the plan, valid until the next call. Outputs are in

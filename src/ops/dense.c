@@ -1,6 +1,7 @@
 /* A fully connected layer: x [N, K] by weights [O, K], optional bias [O]. Behind a flatten the
  * planner hands the picture itself, [N, C, H, W], with K = C*H*W in that order. */
 #include "exec/known_ops.h"
+#include "ops/dense.h"
 #include "ops/weighted.h"
 
 struct attributes {
@@ -63,7 +64,7 @@ static const struct op_kernel kernel_dnn = {
     .relu_forward = true,
 };
 
-static const struct op_kernel *const kernels[] = {&kernel_dnn, NULL};
+static const struct op_kernel *const kernels[] = {&dense_kernel_rows, &kernel_dnn, NULL};
 
 value_id lockstep_dense(struct graph *graph, value_id x, int units, struct dense_options options)
 {

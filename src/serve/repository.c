@@ -150,6 +150,7 @@ static void load_version(struct repository *repository, const struct model *mode
     version->tried = version->stamp;
     set_state(repository, model, version, VERSION_LOADING, SERVE_OK, "");
     load(&loading);
+    threads_dismiss_helpers(); /* else those of the workers would sleep between two operations */
     if (loading.status < 0) {
         version->failures++;
         version->next_try = clock_seconds() + repository->settings.retry_seconds;
@@ -368,20 +369,9 @@ static void wait_seconds(struct repository *repository, double seconds)
     pthread_cond_timedwait(&repository->changed, &repository->lock, &until);
 }
 
-/* OpenMP's helpers spin for milliseconds after each batch, where the threads that read requests want the
- * cores, unless the process has started more than there are cores: then they soon sleep. Those of this
- * thread, which stay with it, see to it. */
-static void start_helpers(const struct repository *repository)
-{
-    int threads = repository->settings.threads;
-#pragma omp parallel num_threads(threads ? threads : threads_available())
-    __asm__ volatile(""); /* lest the compiler leaves out what does nothing */
-}
-
 static void *look_on(void *context)
 {
     struct repository *repository = context;
-    start_helpers(repository);
     pthread_mutex_lock(&repository->lock);
     while (!repository->ending) {
         pthread_mutex_unlock(&repository->lock);

@@ -104,11 +104,16 @@ static int make_plans(struct servable *servable, struct lane *lane, struct error
     return 0;
 }
 
+/* Helpers spin between the operations of a batch, where they are needed again within microseconds, and are
+ * gone after it, when the threads that read requests want the cores. Starting them takes less than a
+ * thousandth of a batch that has work for several (plan.c). */
 static void run_plan(struct servable *servable, struct lane *lane, int size)
 {
     for (int i = 0; i < servable->model->input_count; i++)
         lane->inputs[i].shape.dim[0] = servable->sizes[size];
     plan_forward(lane->plans[size], lane->inputs, lane->outputs);
+    if (plan_threads(lane->plans[size]) > 1)
+        threads_dismiss_helpers();
 }
 
 static int check_outputs(const struct servable *servable, const struct lane *lane,

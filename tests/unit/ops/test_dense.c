@@ -1,0 +1,88 @@
+/* Dense layers as they are served: exact against double precision, the same bits with any number of
+ * threads. */
+#include <math.h>
+
+#include "base/strbuf.h"
+#include "support/subject.h"
+#include "support/test.h"
+
+struct layer {
+    int in, out, batch;
+    bool relu;
+};
+
+/* Rows that are one pass over the weights and rows that are several, every rest of six; inputs below, at
+ * and above what is kept in a cache. */
+static const struct layer layers[] = {
+    {64, 16, 1, false}, {845, 48, 1, true},   {300, 32, 2, true},  {256, 64, 3, false},
+    {257, 16, 4, true}, {100, 80, 5, true},   {845, 32, 6, false}, {64, 16, 7, true},
+    {513, 48, 8, true}, {255, 16, 15, false}, {845, 64, 32, true},
+};
+enum { LAYERS = sizeof layers / sizeof *layers };
+
+static struct subject open_layer(const struct layer *layer, int threads)
+{
+    char text[256];
+    snprintf(text, sizeof text, "input x f32 %d\ndense y x units=%d\n%soutput y %s\n", layer->in,
+             layer->out, layer->relu ? "relu z y\n" : "", layer->relu ? "z" : "y");
+    struct plan_options options = {.mode = PLAN_SERVE, .batch = layer->batch, .threads = threads};
+    return subject_open(text, options, 7);
+}
+
+static void need_kernel(const struct subject *subject)
+{
+    struct strbuf text;
+    strbuf_init(&text);
+    plan_explain(subject->plan, &text);
+    bool found = strstr(text.text, "own:rows");
+    strbuf_release(&text);
+    if (!found)
+        test_skip("the kernel is for processors with AVX2 and FMA");
+}
+
+TEST(dense, is_as_exact_as_single_precision_allows)
+{
+    for (int i = 0; i < LAYERS; i++) {
+        const struct layer *layer = &layers[i];
+        struct subject subject = open_layer(layer, 1);
+        need_kernel(&subject);
+        plan_forward(subject.plan, subject.inputs, subject.outputs);
+        struct tensor weights =
+            subject_read(&subject, params_find(subject.params, "dense/weights"));
+        struct tensor bias = subject_read(&subject, params_find(subject.params, "dense/bias"));
+        const float *x = subject.inputs[0].data, *y = subject.outputs[0].data, *w = weights.data;
+        double error = 0, size = 0;
+        for (int n = 0; n < layer->batch; n++)
+            for (int o = 0; o < layer->out; o++) {
+                double wanted = ((const float *)bias.data)[o];
+                for (int k = 0; k < layer->in; k++)
+                    wanted += (double)x[n * layer->in + k] * w[o * layer->in + k];
+                if (layer->relu && wanted < 0)
+                    wanted = 0;
+                double got = y[n * layer->out + o];
+                error += (got - wanted) * (got - wanted);
+                size += wanted * wanted;
+            }
+        if (sqrt(error / size) > 1e-6)
+            fail_msg("%d inputs, %d outputs, %d rows: %g", layer->in, layer->out, layer->batch,
+                     sqrt(error / size));
+        subject_close(&subject);
+    }
+}
+
+TEST(dense, serves_the_same_bits_with_any_number_of_threads)
+{
+    /* Enough operations that a plan takes as many threads as it is given. */
+    static const struct layer large = {4096, 8192, 11, true};
+    struct subject one = open_layer(&large, 1);
+    need_kernel(&one);
+    plan_forward(one.plan, one.inputs, one.outputs);
+    for (int threads = 2; threads <= 5; threads += 3) {
+        struct subject more = open_layer(&large, threads);
+        assert_int_equal(plan_threads(more.plan), threads);
+        plan_forward(more.plan, more.inputs, more.outputs);
+        ASSERT_BYTES(one.outputs[0].data, more.outputs[0].data, tensor_bytes(&one.outputs[0]));
+        subject_close(&more);
+    }
+    subject_close(&one);
+}
