@@ -2,7 +2,9 @@
  * `lockstep train`; the ranks take turns of STEPS steps together and of as many that each makes for
  * itself, at the same time, in the same processes: a process keeps the speed that its memory happened
  * to get, so runs of different processes cannot be compared as closely. Prints one JSON object with
- * the median step of each turn, the mean over the ranks. */
+ * the median step of each turn: the mean over the ranks, and that of the slower ones when alone, for
+ * ranks that go together cannot be done before the slowest core is. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,22 +15,28 @@
 
 enum { MAX_RANKS = 64 };
 
-static int mean_of_ranks(struct comm *comm, double own, double *mean, struct error *err)
+struct seconds {
+    double mean, slowest; /* over the ranks */
+};
+
+static int ask_ranks(struct comm *comm, double own, struct seconds *out, struct error *err)
 {
     double all[MAX_RANKS];
     size_t sizes[MAX_RANKS];
     int ranks = comm_size(comm);
     if (comm_gather(comm, &own, sizeof own, all, sizeof all, sizes, err) < 0)
         return -1;
-    *mean = 0;
-    for (int r = 0; r < ranks; r++)
-        *mean += all[r] / ranks;
+    *out = (struct seconds){0};
+    for (int r = 0; r < ranks; r++) {
+        out->mean += all[r] / ranks;
+        out->slowest = fmax(out->slowest, all[r]);
+    }
     return 0;
 }
 
 /* Agreeing first lets all begin at the same time. */
-static int take_turn(struct training *training, bool together, int steps, double *seconds,
-                     struct error *err)
+static int take_turn(struct training *training, bool together, int steps,
+                     struct seconds *seconds, struct error *err)
 {
     struct comm *comm = training->ranks.trainer.comm;
     struct report_speed speed;
@@ -42,7 +50,7 @@ static int take_turn(struct training *training, bool together, int steps, double
     if (status < 0)
         return -1;
     report_measure(&training->report, 1, &speed);
-    return mean_of_ranks(comm, speed.median_step_seconds, seconds, err);
+    return ask_ranks(comm, speed.median_step_seconds, seconds, err);
 }
 
 /* Together first in one pair, alone first in the next. */
@@ -50,15 +58,16 @@ static int take_turns(struct training *training, int turns, int steps, struct er
 {
     bool speaks = comm_rank(training->ranks.trainer.comm) == 0;
     for (int turn = 0; turn < turns; turn++) {
-        double seconds[2];
+        struct seconds seconds[2];
         for (int half = 0; half < 2; half++) {
             int together = (turn + half + 1) % 2;
             if (take_turn(training, together, steps, &seconds[together], err) < 0)
                 return -1;
         }
         if (speaks)
-            printf("%s{\"alone\": %.6f, \"together\": %.6f}", turn ? ", " : "{\"turns\": [",
-                   seconds[0], seconds[1]);
+            printf("%s{\"alone\": %.6f, \"slowest\": %.6f, \"together\": %.6f}",
+                   turn ? ", " : "{\"turns\": [", seconds[0].mean, seconds[0].slowest,
+                   seconds[1].mean);
     }
     if (speaks)
         printf("]}\n");
