@@ -1,7 +1,7 @@
 /* A fully connected layer: x [N, K] by weights [O, K], optional bias [O]. Behind a flatten the
  * planner hands the picture itself, [N, C, H, W], with K = C*H*W in that order. */
-#include "exec/known_ops.h"
 #include "ops/dense.h"
+#include "exec/known_ops.h"
 #include "ops/weighted.h"
 
 struct attributes {

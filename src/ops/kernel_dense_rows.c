@@ -96,6 +96,18 @@ struct piece {
 
 static const float no_bias[WIDE];
 
+/* Ends the sums of 16 outputs of one row. */
+INLINE void put(const struct piece *piece, __m256 low, __m256 high, float *y)
+{
+    const float *to_add = piece->add ? y : piece->bias;
+    __m256 least = _mm256_set1_ps(piece->least);
+    low = _mm256_add_ps(low, _mm256_loadu_ps(to_add));
+    high = _mm256_add_ps(high, _mm256_loadu_ps(to_add + LANES));
+    /* In this order what is no number stays none. */
+    _mm256_storeu_ps(y, _mm256_max_ps(least, low));
+    _mm256_storeu_ps(y + LANES, _mm256_max_ps(least, high));
+}
+
 /* `count` rows from `first` on; the count is a constant to the compiler. */
 INLINE void multiply(const struct piece *piece, int64_t first, int count)
 {
@@ -118,16 +130,39 @@ INLINE void multiply(const struct piece *piece, int64_t first, int count)
             sums[r][1] = _mm256_fmadd_ps(value, high, sums[r][1]);
         }
     }
-    __m256 low = _mm256_loadu_ps(piece->bias), high = _mm256_loadu_ps(piece->bias + LANES);
-    __m256 least = _mm256_set1_ps(piece->least);
 #pragma GCC unroll 6
-    for (int r = 0; r < count; r++, y += piece->out) {
-        sums[r][0] = _mm256_add_ps(sums[r][0], piece->add ? _mm256_loadu_ps(y) : low);
-        sums[r][1] = _mm256_add_ps(sums[r][1], piece->add ? _mm256_loadu_ps(y + LANES) : high);
-        /* In this order what is no number stays none. */
-        _mm256_storeu_ps(y, _mm256_max_ps(least, sums[r][0]));
-        _mm256_storeu_ps(y + LANES, _mm256_max_ps(least, sums[r][1]));
+    for (int r = 0; r < count; r++)
+        put(piece, sums[r][0], sums[r][1], y + r * piece->out);
+}
+
+/* One row: with sums of their own for every fourth input, lest each product waits for the one before. */
+static void multiply_one(const struct piece *piece, int64_t row)
+{
+    enum { CHAINS = 4 };
+    const float *x = piece->x + row * piece->in, *weights = piece->weights;
+    __m256 sums[CHAINS][2];
+#pragma GCC unroll 4
+    for (int c = 0; c < CHAINS; c++)
+        sums[c][0] = sums[c][1] = _mm256_setzero_ps();
+    int64_t i = 0;
+    for (; i + CHAINS <= piece->depth; i += CHAINS)
+#pragma GCC unroll 4
+        for (int c = 0; c < CHAINS; c++) {
+            __m256 value = _mm256_broadcast_ss(x + i + c);
+            const float *at = weights + (i + c) * WIDE;
+            sums[c][0] = _mm256_fmadd_ps(value, _mm256_loadu_ps(at), sums[c][0]);
+            sums[c][1] = _mm256_fmadd_ps(value, _mm256_loadu_ps(at + LANES), sums[c][1]);
+        }
+    for (; i < piece->depth; i++) {
+        __m256 value = _mm256_broadcast_ss(x + i);
+        sums[0][0] = _mm256_fmadd_ps(value, _mm256_loadu_ps(weights + i * WIDE), sums[0][0]);
+        sums[0][1] =
+            _mm256_fmadd_ps(value, _mm256_loadu_ps(weights + i * WIDE + LANES), sums[0][1]);
     }
+    put(piece,
+        _mm256_add_ps(_mm256_add_ps(sums[0][0], sums[1][0]), _mm256_add_ps(sums[2][0], sums[3][0])),
+        _mm256_add_ps(_mm256_add_ps(sums[0][1], sums[1][1]), _mm256_add_ps(sums[2][1], sums[3][1])),
+        piece->y + row * piece->out);
 }
 
 static void multiply_rows(const struct piece *piece, int64_t rows)
@@ -137,7 +172,7 @@ static void multiply_rows(const struct piece *piece, int64_t rows)
         multiply(piece, first, ROWS);
     switch (rows - first) {
     case 1:
-        multiply(piece, first, 1);
+        multiply_one(piece, first);
         break;
     case 2:
         multiply(piece, first, 2);
