@@ -111,8 +111,9 @@ static const struct option options[] = {
                    OPTION_AT_LEAST(1), .help = "a connection that says nothing is closed"),
     OPTION_SECTION("Running"),
     OPTION_SECONDS(serve_settings, farewell_seconds, "drain-delay", .initial = "0",
-                   .help = "after SIGTERM or SIGINT, first say at /readyz that the server is ending "
-                           "and answer as before for so long: load balancers need time to notice"),
+                   .help =
+                       "after SIGTERM or SIGINT, first say at /readyz that the server is ending "
+                       "and answer as before for so long: load balancers need time to notice"),
     OPTION_SECONDS(serve_settings, drain_seconds, "drain-timeout", .initial = "20",
                    .help = "then no connection is taken, and requests in flight may take so long"),
     OPTION_FLAG(serve_settings, status_page, "status-page", .initial = "true",

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 kind=(serving -p MODEL_NAME=digits -p REPLICAS=2 -p MAX_REPLICAS=3 -p SERVICE_TYPE=NodePort -p CPU=400m -p MEMORY=256Mi)
 must 'a claim is bound' claim workdisk 1Gi
-must 'a model is trained and exported' "$LOCKSTEP" train mnist_custom --data digits --examples 6400 --epochs 2 --batch-size 64 \
+must 'a model is trained and exported' "$LOCKSTEP" train mnist_custom --data digits --examples 3200 --epochs 1 --batch-size 64 \
     --eval-data none --output-dir "$WORK/run" --export-dir "$WORK/model" --quiet
 must 'it is put on the claim' put_data workdisk "$WORK/model" model
 models=$(volume_of workdisk)/model
