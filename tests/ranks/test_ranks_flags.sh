@@ -60,6 +60,9 @@ for option in "--lr 0.5" "--shards 2" "--optimizer sgd"; do
     grep -q "lockstep: rank 1: the ranks" "$work/err" && fail "said twice: $(cat "$work/err")"
     ! grep -q "Z step" "$work/err" || fail "$option: they trained"
 done
+printf 'kernels 1\nconv2d * use onednn\n' >"$work/kernels.txt"
+mixed 1 "$train" "$train --kernels $work/kernels.txt"
+mentions err "--kernels "
 mixed 1 "train mnist_custom --examples 160 --steps 1 --batch-size 16 --eval-data none" \
     "train mnist_keras --examples 160 --steps 1 --batch-size 16 --eval-data none"
 mentions err "rank 1 has \"model mnist_keras\""
