@@ -24,7 +24,7 @@ static const struct {
 };
 _Static_assert(sizeof known / sizeof *known <= LIBRARIES_MAX, "room for all");
 
-/* "libjpeg.so.62.3.0" is version 62.3.0; a file without a number behind ".so" tells none. */
+/* The version is what stands behind ".so.": 62.3.0, say. A file without it tells none. */
 static void take_version(const char *path, char version[48])
 {
     char place[PATH_MAX];
