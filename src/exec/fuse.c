@@ -222,14 +222,15 @@ static int add_item(struct plan *plan, const struct node *node, struct error *er
                           .sparse_input = -1,
                           .workspace = NO_BUFFER,
                           .kept = NO_BUFFER};
+    /* First, for kernels differ in whether they can read a picture. */
+    if (!plan->options.unfused)
+        look_through_flatten(plan, item);
     item->node.kernel = choose_kernel(plan, &item->node);
     if (!item->node.kernel)
         return error_set(err, ERROR_KERNEL, "%s: no kernel of %s fits", node->name, node->op->name);
     item->node.kernel_name = item->node.kernel->name;
-    if (!plan->options.unfused) {
+    if (!plan->options.unfused)
         move_relu_behind_pool(plan, item);
-        look_through_flatten(plan, item);
-    }
     plan->items[plan->item_count++] = item;
     return 0;
 }
