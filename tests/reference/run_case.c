@@ -348,15 +348,17 @@ static int run_curve(struct session *session, struct error *err)
         return 0;
     if (!optimizer)
         return error_set(err, ERROR_USAGE, "no such optimizer");
+    const char *wide_factor = tensor_file_note(&session->file, "wide_factor", "");
+    int count = *wide_factor ? 2 : 1; /* of groups: only Wide & Deep has a wide part */
     struct param_group groups[] = {{"", optimizer, optimizer->defaults, 1.0f},
                                    {.prefix = "wide/", .optimizer = optimizer_find("ftrl")}};
     groups[0].settings.epsilon = strtof(tensor_file_note(&session->file, "epsilon", "0"), NULL);
     groups[1].settings = groups[1].optimizer->defaults;
-    groups[1].rate_factor = strtof(tensor_file_note(&session->file, "wide_factor", "1"), NULL);
-    if (params_create(session->graph, updater_slots_needed(groups, 2), NULL, &params, err) < 0 ||
+    groups[1].rate_factor = strtof(wide_factor, NULL);
+    if (params_create(session->graph, updater_slots_needed(groups, count), NULL, &params, err) < 0 ||
         plan_create(session->graph, params, &options, &plan, err) < 0 ||
         each_parameter(session, params, "curve", write_parameter, err) < 0 ||
-        updater_create(params, groups, 2, options.threads, &updater, err) < 0)
+        updater_create(params, groups, count, options.threads, &updater, err) < 0)
         goto out;
     updater_initialize_slots(updater);
     status = train_steps(session, plan, updater, err);
