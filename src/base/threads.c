@@ -1,7 +1,6 @@
 #include "base/threads.h"
 
 #include <errno.h>
-#include <omp.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -9,6 +8,9 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <stdint.h>
+#endif
+#ifdef _OPENMP /* the fuzzers are built without */
+#include <omp.h>
 #endif
 
 #include "base/cgroup.h"
@@ -170,5 +172,7 @@ void thread_step_back(int nicer)
 
 void threads_dismiss_helpers(void)
 {
+#ifdef _OPENMP
     omp_pause_resource(omp_pause_soft, omp_get_initial_device());
+#endif
 }
