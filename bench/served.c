@@ -14,6 +14,7 @@
 #include "exec/plan.h"
 #include "graph/graph.h"
 #include "models/registry.h"
+#include "inputs.h"
 
 enum { WARMUP = 2, MAX_RUNS = 1000, MAX_TENSORS = 64 };
 
@@ -21,24 +22,6 @@ static int compare(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
-}
-
-/* Some numbers for each input: what they are does not matter to the time. */
-static int fill_inputs(const struct graph *graph, const struct plan *plan, struct tensor *inputs,
-                       struct error *err)
-{
-    for (int i = 0; i < plan_input_count(plan); i++) {
-        const struct value *value =
-            graph_value(graph, graph_find_input(graph, plan_input_name(plan, i)));
-        inputs[i] = (struct tensor){.dtype = value->dtype, .shape = value->shape};
-        inputs[i].shape.dim[0] = plan_batch(plan);
-        inputs[i].data = memory_allocate(tensor_bytes(&inputs[i]));
-        if (!inputs[i].data)
-            return error_set(err, ERROR_MEMORY, "no memory for the inputs");
-        for (int64_t k = 0; value->dtype == DTYPE_F32 && k < shape_count(&inputs[i].shape); k++)
-            ((float *)inputs[i].data)[k] = (float)(k * 7919 % 255) - 127;
-    }
-    return 0;
 }
 
 static void measure(struct plan *plan, const struct tensor *inputs, int runs)
