@@ -101,7 +101,7 @@ static int next_batch(struct worker *worker, struct inference **dropped)
                                  batcher->settings.rules.max_rows, dropped);
     if (!queue->first)
         unlist_queue(batcher, queue);
-    else
+    if (batcher->queues)
         pthread_cond_signal(&batcher->ready); /* the rest is for another worker */
     return count;
 }
@@ -206,7 +206,9 @@ bool batcher_add(struct batcher *batcher, struct inference *inference)
     if (taken) {
         batcher->pending++;
         list_queue(batcher, queue);
-        pthread_cond_signal(&batcher->ready);
+        /* Who joins others that wait for more changes nothing before the batch is full. */
+        if (queue->count == 1 || batch_queue_due(queue, rules, false) <= now)
+            pthread_cond_signal(&batcher->ready);
     } else if (queue->listed && !queue->first) {
         unlist_queue(batcher, queue);
     }
