@@ -5,7 +5,8 @@
 #include <stdatomic.h>
 
 /* From now on the first SIGINT or SIGTERM only sets the number; a second one of its kind ends the
- * process as usual. The number is 0 until then. */
+ * process as usual. The number is 0 until then. Open MPI's order to end, which comes before its SIGTERM,
+ * counts as one. */
 const atomic_int *signals_catch(void);
 const atomic_int *signals_number(void); /* the same number; catches nothing */
 /* Exit status for a run that a signal ended: 130, 143; 0 when there was none. */

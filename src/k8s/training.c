@@ -102,8 +102,9 @@ void training_mpirun(struct node *words, const struct deployment *deployment, co
                                          "btl",        "^openib",  "-mca", "btl_tcp_if_exclude",
                                          "lo,docker0", "-bind-to", "none", "-map-by",
                                          "slot",       NULL};
-    /* mpirun kills a second after it passed SIGTERM on; saving takes longer. */
-    static const char *const patience[] = {"-mca", "odls_base_sigkill_timeout", "30", NULL};
+    /* mpirun tells ranks to end (by SIGCONT) and kills them after twice this time; saving takes longer than
+     * its second. Its daemons sleep all the while, and a new launcher cannot start before. */
+    static const char *const patience[] = {"-mca", "odls_base_sigkill_timeout", "15", NULL};
     int64_t slots = deployment_integer(deployment, P_SLOTS);
     node_text(words, NULL, program);
     node_text(words, NULL, "-np");

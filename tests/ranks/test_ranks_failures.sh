@@ -96,14 +96,18 @@ all_stopped() {
         fail "the ranks stopped after: $lines; $(tail -n 5 "$work/err")"
     stopped=${lines%%[!0-9]*}
 }
-# mpirun passes a signal on after so many seconds, and kills after as many more: by default 1.
+# mpirun sends SIGCONT, SIGTERM after so many seconds, and kills after as many more: by default 1. Ranks
+# end at the first.
 for whom in 1 job; do
-    [ $whom = job ] && flags="-mca odls_base_sigkill_timeout 3"
+    [ $whom = job ] && flags="-mca odls_base_sigkill_timeout 6"
     start 3 $train --steps 100000 --checkpoint-dir "$work/stopped-$whom" -v
     await 30 says_soon "Z step 7/"
+    asked=$(date +%s)
     [ $whom = job ] && kill -TERM $job || kill -TERM "$(pid $whom)"
-    ends 10
+    ends 20
     fails "SIGTERM to $whom"
+    heard=$(sed -n 's/^\[1,0\]<stderr>:\(.*Z\) stopped after .*/\1/p' "$work/err")
+    [ $(($(date -d "$heard" +%s) - asked)) -lt 6 ] || fail "SIGTERM to $whom: the ranks stopped at $heard"
     # mpirun has a status of its own when it is the one that was asked.
     [ $whom = job ] || [ $status -eq 143 ] || fail "SIGTERM to rank $whom: exit status $status"
     all_stopped 3
