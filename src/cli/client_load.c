@@ -1,6 +1,8 @@
 #include "cli/client_load.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <time.h>
 
 #include "base/arena.h"
 #include "base/clock.h"
@@ -8,7 +10,36 @@
 #include "base/memory.h"
 #include "base/stop.h"
 #include "base/threads.h"
-#include "cli/client_load_internal.h"
+#include "cli/client_data.h"
+
+/* What all connections share. */
+struct load {
+    const struct load_settings *settings;
+    pthread_barrier_t connected;
+    atomic_llong next;     /* request to be sent */
+    atomic_bool abandoned; /* one connection failed for good */
+    double start;          /* clock_seconds() of request 0, set before the barrier opens */
+};
+
+/* A request that is under way. */
+struct flight {
+    struct arena *arena;
+    struct client_batch batch;
+    int64_t index;
+    double begun;
+};
+
+struct connection {
+    struct load *load;
+    pthread_t thread;
+    bool running;
+    struct client_link *link;
+    struct flight *flights; /* one for each stream */
+    struct load_result result;
+    double first, last; /* of what was measured; 0: nothing */
+    struct error err;
+    int status;
+};
 
 int load_count_correct(const struct tensor *scores, const int32_t *labels, int rows)
 {
@@ -29,8 +60,8 @@ int load_count_correct(const struct tensor *scores, const int32_t *labels, int r
 
 /* ---- one request ---------------------------------------------------------------------------- */
 
-int load_make_request(struct connection *connection, struct flight *flight, int64_t index,
-                      struct error *err)
+static int make_request(struct connection *connection, struct flight *flight, int64_t index,
+                        struct error *err)
 {
     const struct load_settings *settings = connection->load->settings;
     arena_reset(flight->arena);
@@ -57,8 +88,8 @@ static int count_scores(struct connection *connection, const struct flight *flig
     return 0;
 }
 
-int load_note(struct connection *connection, const struct flight *flight,
-              const struct client_answer *answer, struct error *err)
+static int note(struct connection *connection, const struct flight *flight,
+                const struct client_answer *answer, struct error *err)
 {
     struct load_result *result = &connection->result;
     double ended = clock_seconds();
@@ -85,7 +116,8 @@ int load_note(struct connection *connection, const struct flight *flight,
 
 /* ---- one connection ------------------------------------------------------------------------- */
 
-bool load_wait_for_turn(struct connection *connection, int64_t index, double *begun)
+/* Whether request `index` is still to be sent, and when: *begun. */
+static bool wait_for_turn(struct connection *connection, int64_t index, double *begun)
 {
     struct load *load = connection->load;
     const struct load_settings *settings = load->settings;
@@ -98,7 +130,7 @@ bool load_wait_for_turn(struct connection *connection, int64_t index, double *be
     return !stop_wanted(settings->stop) && !atomic_load(&load->abandoned);
 }
 
-int64_t load_take_index(struct load *load)
+static int64_t take_index(struct load *load)
 {
     const struct load_settings *settings = load->settings;
     int64_t index = atomic_fetch_add(&load->next, 1);
@@ -111,16 +143,117 @@ static int send_all(struct connection *connection, struct error *err)
     struct flight *flight = &connection->flights[0];
     struct client_answer answer;
     int64_t index;
-    while ((index = load_take_index(load)) >= 0) {
-        if (load_make_request(connection, flight, index, err) < 0)
+    while ((index = take_index(load)) >= 0) {
+        if (make_request(connection, flight, index, err) < 0)
             return -1;
-        if (!load_wait_for_turn(connection, index, &flight->begun))
+        if (!wait_for_turn(connection, index, &flight->begun))
             break;
         if (client_link_send(connection->link, false, &answer, err) < 0 ||
-            load_note(connection, flight, &answer, err) < 0)
+            note(connection, flight, &answer, err) < 0)
             return -1;
     }
     return 0;
+}
+
+/* A connection with several requests under way. */
+struct streams {
+    struct connection *connection;
+    int *idle, idle_count; /* places without a request */
+    int under_way;
+    int64_t next; /* request to be sent; < 0: none any more */
+    double due;
+};
+
+/* Which request is next, and when. */
+static void look_ahead(struct streams *streams)
+{
+    struct load *load = streams->connection->load;
+    const struct load_settings *settings = load->settings;
+    streams->next = take_index(load);
+    streams->due = settings->rate > 0 ? load->start + (double)streams->next / settings->rate : 0;
+    double begun = settings->rate > 0 ? streams->due : clock_seconds();
+    if (settings->seconds > 0 && begun >= load->start + settings->seconds)
+        streams->next = -1;
+}
+
+static int begin_next(struct streams *streams, struct error *err)
+{
+    struct connection *connection = streams->connection;
+    int place = streams->idle[--streams->idle_count];
+    struct flight *flight = &connection->flights[place];
+    if (make_request(connection, flight, streams->next, err) < 0)
+        return -1;
+    flight->begun = streams->due > 0 ? streams->due : clock_seconds();
+    if (client_link_begin(connection->link, place, err) < 0)
+        return -1;
+    streams->under_way++;
+    look_ahead(streams);
+    return 0;
+}
+
+/* Waits for an answer, but not beyond `left` seconds from now, when the next request is due (< 0: as
+ * long as it takes). gRPC's own waiting ends up to a millisecond late, so the last of it is slept in
+ * short naps. */
+static int take_next(struct streams *streams, double left, struct error *err)
+{
+    static const double coarse = 2e-3, nap = 5e-5;
+    struct client_answer answer;
+    int place;
+    double seconds = left < 0 ? -1 : left > coarse ? left - coarse : 0;
+    int came = client_link_next(streams->connection->link, seconds, &place, &answer, err);
+    if (came < 0)
+        return -1;
+    if (came == 0) {
+        if (left > 0 && seconds == 0)
+            nanosleep(&(struct timespec){.tv_nsec = (long)(fmin(left, nap) * 1e9)}, NULL);
+        return 0;
+    }
+    streams->under_way--;
+    streams->idle[streams->idle_count++] = place;
+    return note(streams->connection, &streams->connection->flights[place], &answer, err);
+}
+
+static bool is_over(const struct load *load)
+{
+    return stop_wanted(load->settings->stop) || atomic_load(&load->abandoned);
+}
+
+static int turn_streams(struct streams *streams, struct error *err)
+{
+    int status = 0;
+    while (status == 0 && (streams->next >= 0 || streams->under_way > 0)) {
+        if (is_over(streams->connection->load))
+            streams->next = -1;
+        bool more = streams->next >= 0 && streams->idle_count > 0;
+        double left = more ? streams->due - clock_seconds() : -1;
+        if (more && left <= 0)
+            status = begin_next(streams, err);
+        if (status < 0)
+            break;
+        /* One that is behind looks, too: answers would seem to come when it has caught up. */
+        if (streams->under_way > 0 || more)
+            status = take_next(streams, more && left <= 0 ? 0 : left, err);
+    }
+    return status;
+}
+
+static int send_streams(struct connection *connection, struct error *err)
+{
+    int count = connection->load->settings->streams;
+    struct streams streams = {.connection = connection,
+                              .idle = memory_allocate((size_t)count * sizeof *streams.idle)};
+    if (!streams.idle)
+        return error_set(err, ERROR_MEMORY, "no memory for %d streams", count);
+    while (streams.idle_count < count) {
+        streams.idle[streams.idle_count] = streams.idle_count;
+        streams.idle_count++;
+    }
+    look_ahead(&streams);
+    int status = turn_streams(&streams, err);
+    for (int place; streams.under_way > 0; streams.under_way--) /* after a failure: their end */
+        client_link_next(connection->link, -1, &place, &(struct client_answer){0}, NULL);
+    memory_free(streams.idle);
+    return status;
 }
 
 /* A connection's first request, which makes it, is not measured. */
@@ -128,7 +261,7 @@ static int connect_link(struct connection *connection, struct error *err)
 {
     struct client_answer answer;
     if (client_link_open(connection->load->settings->link, &connection->link, err) < 0 ||
-        load_make_request(connection, &connection->flights[0], 0, err) < 0 ||
+        make_request(connection, &connection->flights[0], 0, err) < 0 ||
         client_link_send(connection->link, true, &answer, err) < 0)
         return -1;
     return 0;
@@ -145,8 +278,8 @@ static void *run_connection(void *context)
         load->start = clock_seconds();
     pthread_barrier_wait(&load->connected);
     if (connection->status == 0)
-        connection->status = (load->settings->streams > 1 ? load_send_streams
-                                                          : send_all)(connection, &connection->err);
+        connection->status =
+            (load->settings->streams > 1 ? send_streams : send_all)(connection, &connection->err);
     if (connection->status < 0)
         atomic_store(&load->abandoned, true);
     return NULL;
