@@ -196,7 +196,7 @@ interop: all
 # ---- e2e: a real Kubernetes with two operators, built from Debian packages and Go modules, runs all we render ----
 e2e: all
 	@tools/install-packages packages-e2e.txt
-	@tests/e2e/run --evidence evidence/e2e-$$(date -u +%F).txt $(E2E)
+	@tests/e2e/run --evidence evidence/e2e-$$(date -u +%F) $(E2E)
 .PHONY: e2e
 
 # ---- crash: kills, torn files and failing disks while checkpoints are saved; CRASH_FLAGS go on ----

@@ -31,8 +31,11 @@
 # `# Alone` in its head: the runner lets no other test run beside it.
 set -uo pipefail
 : "${NS:?run by tests/e2e/run NAME}"
+tests_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 IMAGE=$E2E_IMAGE DATA=$E2E_DATA NODES=$E2E_NODES BUSYBOX=localhost/busybox:1
 checks_passed=0 checks_failed=0
+# Told to end (the signal may come twice): a test's own EXIT trap still brings back what it took away.
+trap 'trap "" TERM INT; exit 143' TERM INT
 
 # check SENTENCE COMMAND...: runs it, prints `ok` or `FAILED` with the sentence, the seconds, and when it
 # failed what it printed. Never ends the test: what follows may tell more.
@@ -46,6 +49,8 @@ check() {
         checks_failed=$((checks_failed + 1))
         printf '  FAILED %s (%s s): %s\n' "$sentence" $((SECONDS - from)) "$*"
         tail -n 40 "$WORK/.check" | cut -c 1-400 | sed 's/^/         | /'
+        # Now: what follows may delete the pods whose logs tell why.
+        [ "$checks_failed" -gt 1 ] || "$tests_dir/keep-logs" "$LOGS" >/dev/null 2>&1
         return 1
     fi
 }
@@ -55,6 +60,12 @@ must() { check "$@" || finish; }
 
 # note TEXT...: a line of the log that is no check.
 note() { printf '         %s\n' "$*"; }
+
+# show LINES COMMAND...: for whoever reads the log: a command and the end of what it prints.
+show() {
+    note "\$ ${*:2}"
+    "${@:2}" 2>&1 | tail -n "$1" | cut -c 1-200 | sed 's/^/         /'
+}
 
 # skip WHY: this test cannot run here.
 skip() {
@@ -70,6 +81,12 @@ finish() {
 
 # fails COMMAND...: whether it fails.
 fails() { ! "$@"; }
+
+# silent COMMAND...: whether it succeeds and prints nothing.
+silent() {
+    local out
+    out=$("$@") && printf '%s' "$out" && [ -z "$out" ]
+}
 
 # says TEXT COMMAND...: whether the command succeeds and its output has a line that matches (grep -E);
 # prints the output. `fails_saying` wants it to fail.
@@ -174,9 +191,17 @@ END_OF_VOLUME
 }
 
 # imagenet_records: prints a directory of ImageNet TFRecords (10 classes), made once per cluster: by `lockstep data
-# convert` of some real pictures where they are, else by `lockstep data make`.
+# convert` of some real pictures where they are, else by `lockstep data make`, unless LOCKSTEP_REQUIRE_DATA asks for real ones.
 imagenet_records() {
     local to=$E2E_SHARED/imagenet
+    if [ -d "$DATA/imagenette" ]; then
+        note 'the records are made of real pictures (Imagenette)' >&2
+    elif [ -n "${LOCKSTEP_REQUIRE_DATA:-}" ]; then
+        echo '  FAILED there are no real pictures, and LOCKSTEP_REQUIRE_DATA is set' >&2
+        return 1
+    else
+        note 'the records are made of drawn pictures: there are no real ones here' >&2
+    fi
     (
         flock 9
         [ -e "$to/made" ] && exit
@@ -194,13 +219,27 @@ imagenet_records() {
 # before: remembers what is in the namespace; nothing_left: whether it is the same again (within a minute:
 # objects that belong to others go a little later than these).
 objects() {
-    kubectl get "$(kubectl api-resources --verbs=list --namespaced -o name | grep -vE '^(events|endpoints$)' | paste -sd,)" \
-        --ignore-not-found -o name | sort
-    kubectl get pv -o 'jsonpath={range .items[*]}{.metadata.name} {.spec.claimRef.namespace}{"\n"}{end}' | awk -v ns="$NS" 'index($0, ns)' | sort
+    local all
+    all=$(kubectl get "$(kubectl api-resources --verbs=list --namespaced -o name | grep -vE '^(events|endpoints$)' | paste -sd,)" \
+        --ignore-not-found -o name)
+    grep -q '/kube-root-ca.crt$' <<<"$all" || { echo 'nobody answers' && return 1; } # every namespace has it
+    sort <<<"$all"
+    kubectl get pv -o 'jsonpath={range .items[*]}{.metadata.name} {.spec.claimRef.namespace}{"\n"}{end}' |
+        awk -v ns="$NS" '$2 == ns || substr($1, length($1) - length(ns)) == "-" ns' | sort
 }
-before() { objects >"$WORK/.before"; }
+before() { objects >"$WORK/.before" || { echo '  FAILED the namespace cannot be listed' && checks_failed=$((checks_failed + 1)) && finish; }; }
 same_as_before() { objects >"$WORK/.after" && diff "$WORK/.before" "$WORK/.after"; }
 nothing_left() { wait_for "${1:-60}" same_as_before; }
+
+# newest_step DIRECTORY: of the checkpoints in it; saved_beyond DIRECTORY STEP: whether one is newer than that.
+newest_step() { ls "$1" 2>/dev/null | sed -n 's/^step-0*//p' | sort -n | tail -n 1; }
+saved_beyond() { echo "newest is '$(newest_step "$1")'" && [ "0$(newest_step "$1")" -gt "$2" ]; }
+
+# nfs_note: why there is no NFS below.
+nfs_note() {
+    note "NFS: $(grep -qw nfs4 /proc/filesystems && echo 'this kernel has a client, but no server is set up here' || echo 'this kernel has no client');" \
+        "the PersistentVolume under the same claim is a directory of this machine instead"
+}
 
 # nfs_to_directory DIRECTORY: a rendered manifest from standard input to standard output, with the NFS volume in it
 # replaced by a directory of this machine: where there is no NFS, the claim and everything above it stay the same.

@@ -17,6 +17,8 @@ finds() {
     local sentence=$1 problem=$2
     shift 2
     check "doctor finds $sentence" only_problem "$problem" "$@"
+    note "\$ lockstep k8s doctor $*"
+    grep -A1 '^problem' "$WORK/findings" | cut -c 1-200 | sed 's/^/         /'
 }
 only_problem() {
     local wanted=$1 status
@@ -56,6 +58,7 @@ check 'doctor finds no MPI Operator' fails_saying 'problem +MPI Operator is not 
 check 'which does not matter where none is needed' k8s doctor single-node
 "$cluster/operator" argo | kubectl delete --wait -f - >/dev/null 2>&1
 check 'doctor finds no Argo' fails_saying 'problem +Argo Workflows is not installed' k8s doctor pipeline
+trap - EXIT
 check 'both operators come back' bring_back
 check 'and doctor is content' k8s doctor pipeline
 finish

@@ -32,6 +32,7 @@ train() {
     check 'it succeeds' says succeeded k8s wait eks-training --timeout 240
     check "its launcher's log has both steps" says 'step 2/2, loss [0-9.]+' k8s logs eks-training
     check 'of two ranks' says '2 ranks' k8s logs eks-training
+    show 3 k8s logs eks-training
     [ "$source" = s3 ] || check 'and saved a checkpoint on the claim' "$LOCKSTEP" checkpoint verify "$WORK/$source/checkpoints/$job"
     check 'it is deleted' k8s delete eks-training -p SOURCE="$source" "${small[@]}" "$@"
 }

@@ -24,6 +24,8 @@ check 'and asks for the token' says '^40[13]$' curl -s --noproxy '*' -o /dev/nul
 check 'lockstep k8s wait says that it succeeded' says succeeded k8s wait "${kind[@]}" --timeout 240
 check 'with both members' says '^2$' kubectl get job "$job" -o 'jsonpath={.status.succeeded}'
 check "its log has the last step" says 'step 600/600, loss [0-9.]+' kubectl logs "$(leader)"
+show 3 kubectl logs "$(leader)"
+show 8 k8s status "${kind[@]}"
 check 'a NetworkPolicy was beside it' says "^$job " kubectl get networkpolicy
 results=$(volume_of workdisk)/lockstep/$job
 check 'the checkpoint on the claim is whole' "$LOCKSTEP" checkpoint verify "$results/checkpoints"

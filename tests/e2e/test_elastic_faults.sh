@@ -11,8 +11,8 @@ kind=(elastic -p MODEL=mnist_custom -p DATA=digits -p STEPS=$steps -p WORKERS=3 
     -p ARGS="$recipe")
 must 'a claim is bound' claim workdisk 1Gi
 checkpoints=$(volume_of workdisk)/lockstep/$job/checkpoints
-newest() { ls "$checkpoints" 2>/dev/null | sed -n 's/^step-0*//p' | sort -n | tail -n 1; }
-beyond() { echo "newest is '$(newest)'" && [ "0$(newest)" -gt "$1" ]; }
+newest() { newest_step "$checkpoints"; }
+beyond() { saved_beyond "$checkpoints" "$1"; }
 # member INDEX: its pod that is not ending.
 member() {
     kubectl get pods -l "batch.kubernetes.io/job-completion-index=$1" -o json |
@@ -50,7 +50,7 @@ must 'training has begun and saved' wait_for 120 beyond 0
 lose 1 "a worker's pod is deleted" delete_pod
 lose 2 "another worker's pod is evicted" evict
 lose 2 "the node of a worker is drained" drain_node_of
-check 'no member is left on that node' fails says "$drained" kubectl get pods --field-selector=status.phase=Running -o wide
+check 'no member is left on that node' silent kubectl get pods --field-selector="status.phase=Running,spec.nodeName=$drained" -o name
 check 'the node is uncordoned' kubectl uncordon "$drained"
 lose 0 "the leader's pod is deleted" delete_pod
 check 'the job succeeds' says succeeded k8s wait "${kind[@]}" --timeout 300

@@ -3,13 +3,12 @@
 # volume nfs-data under claim nfs-external at /mnt, a results file. Once as an MPIJob, once without any operator.
 . "$(dirname "$0")/lib.sh"
 records=$(imagenet_records) || exit 1
-export WORKERS=2 GPU=2 NFS_SERVER=10.250.0.1 # the document's variables, exported
+export WORKERS=2 GPU=2 NFS_SERVER=$NODE_IP # the document's variables, exported
 volumes='[{ "name": "efs-pvc", "persistentVolumeClaim": { "claimName": "nfs-external" }}]'
 mounts='[{ "name": "efs-pvc", "mountPath": "/mnt"}]'
 small=(-p volumes="$volumes" -p volumeMounts="$mounts" -p BATCH_SIZE=2 -p STEPS=3 -p CPU=1 -p MEMORY=4Gi
     -p ARGS="--image-size 64 --classes 10 --threads 1 --num-warmup-batches 1 --display-every 1")
-note "NFS: $(grep -qw nfs4 /proc/filesystems && echo 'no server here' || echo 'this kernel has no client');" \
-    "nfs-data is a directory of this machine instead"
+nfs_note
 mkdir -p "$WORK/export/data" && cp -r "$records"/. "$WORK/export/data" && chmod -R a+rX "$WORK"
 results=$WORK/results/benchmark_1.out
 
@@ -18,7 +17,8 @@ results=$WORK/results/benchmark_1.out
 benchmarked() {
     cat "$results"
     ! grep '<stderr>' "$results" | grep -v '<stderr>:lockstep: ' && grep -qE 'Step[[:space:]]+Img/sec' "$results" && grep -qE '^.*total images/sec: [0-9.]+' "$results" &&
-        grep -q '\[1,0\]<std' "$results" && grep -q 'JOB MAP' "$results" &&
+        grep -q '\[1,0\]<std' "$results" && grep -q 'JOB MAP' "$results" && grep -qE 'Model: +vgg16' "$results" &&
+        [ "$(grep -oE 'Data for node: [^ ]*worker-[01]' "$results" | sort -u | wc -l)" -eq 2 ] &&
         [ "$(grep -o 'Process rank: [0-9]*' "$results" | sort -u | wc -l)" -eq 4 ]
 }
 
@@ -29,6 +29,7 @@ check 'the volume is bound as the document shows it' wait_for 30 says "nfs-data 
     kubectl get pv -n "$NS"
 check 'the log is saved while it runs' k8s logs mpi-benchmark -f --save "$results" --timeout 180
 check 'the results are those of four ranks' benchmarked
+show 8 cat "$results"
 check 'the MPIJob has succeeded' wait_for 60 condition mpijob/openmpi Succeeded
 check 'lockstep k8s delete removes it' k8s delete mpi-benchmark "${small[@]}"
 check 'nothing is left behind' nothing_left
@@ -47,6 +48,8 @@ rm -rf "$WORK/results" && mkdir "$WORK/results"
 COMPONENT=openmpi
 check "its log is saved by the document's command" sh -c "kubectl logs -n $NS -f $COMPONENT-master >$results"
 check 'the results are those of four ranks' benchmarked
+show 3 kubectl get pods -n "$NS"
+show 4 cat "$results"
 check 'lockstep k8s delete removes master and workers' k8s delete openmpi "${small[@]}"
 check 'nothing is left behind' nothing_left
 finish

@@ -10,6 +10,7 @@ job=resnet50v1-5-fp32-training
 must 'a claim is bound' claim workdisk 2Gi
 before
 check 'doctor finds nothing missing' k8s doctor multi-node $small
+show 9 k8s doctor multi-node $small
 must 'the MPIJob is accepted' k8s apply multi-node $small -p ARGS="$small_args"
 check 'both workers run' wait_for 120 says '^2$' kubectl get mpijob $job -o 'jsonpath={.status.replicaStatuses.Worker.active}'
 [ "$NODES" -lt 2 ] || check 'on two nodes' says '^2$' sh -c \
@@ -19,6 +20,7 @@ check "the document's command finds the launcher" says "^$job-launcher" sh -c \
     'kubectl get pods -oname|grep launch|cut -c5-'
 check 'whose log has every step' says 'step 3/3, loss [0-9.]+' sh -c \
     'kubectl logs -f $(kubectl get pods -oname|grep launch|cut -c5-)'
+show 4 sh -c 'kubectl logs $(kubectl get pods -oname|grep launch|cut -c5-)'
 check 'trained by two ranks, 24 examples in all' says '3 steps, 24 examples' k8s logs multi-node
 results=$(volume_of workdisk)/lockstep/$job
 check 'OUTPUT_DIR has what each rank printed, in a directory' says 'rank.1' find "$results/output"
@@ -27,10 +29,9 @@ check 'weights are on the claim' test -s "$results/output/weights.safetensors"
 check 'lockstep k8s delete removes it' k8s delete multi-node $small
 check 'nothing is left behind' nothing_left
 
-note "NFS: $(grep -qw nfs4 /proc/filesystems && echo 'no server here' || echo 'this kernel has no client');" \
-    "the PersistentVolume under the same claim is a directory of this machine instead"
+nfs_note
 mkdir -p "$WORK/nfs" && chmod 777 "$WORK/nfs"
-"$LOCKSTEP" k8s render multi-node -n "$NS" -p STORAGE=nfs -p NFS_SERVER=10.250.0.1 $small -p ARGS="$small_args" |
+"$LOCKSTEP" k8s render multi-node -n "$NS" -p STORAGE=nfs -p NFS_SERVER=$NODE_IP $small -p ARGS="$small_args" |
     nfs_to_directory "$WORK/nfs" >"$WORK/nfs.yaml"
 must 'user-mounted-nfs is accepted' kubectl apply -f "$WORK/nfs.yaml"
 check 'it succeeds' wait_for 300 condition mpijob/$job Succeeded

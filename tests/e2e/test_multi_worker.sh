@@ -19,6 +19,7 @@ check 'kubectl get jobs shows both' says '^tf-learning-worker-1 +Complete +1/1' 
 check "the chief's log has the end of training" says 'step 40/40, loss [0-9.]+' kubectl logs -n "$NS" job/tf-learning-worker-0
 check 'of two ranks' says '2 ranks' kubectl logs -n "$NS" job/tf-learning-worker-0
 check 'and what it reached' says '^Accuracy: 0\.[0-9]+' kubectl logs -n "$NS" job/tf-learning-worker-0
+show 4 kubectl logs -n "$NS" job/tf-learning-worker-0
 check 'lockstep k8s logs shows the same' says '^Accuracy: 0\.[0-9]+' job logs -p deploy=True -p create_volume_inspector=False
 volume=$(volume_of pvc-demo)
 check "the checkpoint is on the chief's claim" "$LOCKSTEP" checkpoint verify "$volume/checkpoints"
@@ -30,6 +31,7 @@ check 'deploy and inspector together are refused, as the document asks' fails_sa
 must 'step 4, the volume inspector' job apply -p create_pvc_checkpoint=False
 check 'runs' kubectl wait --for=condition=Ready pod/volume-inspector --timeout=60s
 check 'and shows the trained model' says 'saved_model.pb' kubectl -n "$NS" exec volume-inspector -- ls -R /pvcmnt
+show 6 kubectl -n "$NS" exec volume-inspector -- ls -R /pvcmnt
 check 'lockstep k8s delete removes inspector and claim' job delete
 check 'nothing is left behind' nothing_left
 finish

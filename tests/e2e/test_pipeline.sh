@@ -37,6 +37,7 @@ must 'another, whose target cannot be met, too' "$LOCKSTEP" k8s apply pipeline -
 
 check 'the workflow succeeds' wait_for 300 phase "wf/$name-wf" Succeeded
 check 'kubectl get wf shows it' says "$name-wf +Succeeded" kubectl get wf
+show 3 kubectl get wf
 trainings() { kubectl get pods -oname --sort-by=.metadata.creationTimestamp | grep -- -train- | cut -c5-; }
 note "pods of the training step: $(trainings | paste -sd' ')"
 first=$(trainings | sed -n 1p) second=$(trainings | sed -n 2p)
@@ -59,17 +60,17 @@ for i in 1 2; do
     check "lockstep client gets right answers from node-$i" says 'Throughput: ' "$LOCKSTEP" client \
         -s "$(kubectl get node "node-$i" -o 'jsonpath={.status.addresses[?(@.type=="InternalIP")].address}'):$port" \
         -d "$WORK/clicks/eval.csv" -b 50 -n 20 -w 2 --json "$WORK/client.json"
+    check 'with the accuracy that training reported' jq -e '.accuracy > 0.85 and .failed == 0' "$WORK/client.json"
+    note "$(jq -c '{requests, failed, accuracy}' "$WORK/client.json")"
 done
-check 'with the accuracy that training reported' jq -e '.accuracy > 0.85 and .failed == 0' "$WORK/client.json"
-note "$(jq -c '{requests, failed, accuracy}' "$WORK/client.json")"
 python=$(tools/venv interop tensorflow-cpu==2.21.0 tensorboard==2.21.0) && api=$(tests/interop/setup-serving-api "$python")
-check "the document's Python client does, too" says 'Accuracy: 0\.[89]' "$python" tests/e2e/ask_wide_deep.py "$api" \
+check "a Python client that asks as the document's does, too" says 'Accuracy: 0\.[89]' "$python" tests/e2e/ask_wide_deep.py "$api" \
     "$node:$port" "$WORK/clicks/eval.csv"
 
 never_ended() { says '^Failed$' kubectl -n "$never" get wf -o 'jsonpath={.items[0].status.phase}'; }
 check 'the other workflow fails' wait_for 200 never_ended
 check 'after two attempts' says '^2$' sh -c "kubectl -n $never get pods -oname | grep -c -- -train-"
-check 'nothing was deployed' fails says . kubectl -n "$never" get deployments,services -o name
+check 'nothing was deployed' silent kubectl -n "$never" get deployments,services -o name
 check 'nothing was exported' fails says . ls "$(volume_of workdisk "$never")/lockstep/$name/output/model"
 kubectl delete namespace "$never" >/dev/null
 

@@ -19,9 +19,10 @@ check 'it ends well' wait_for 240 phase "pod/$pod" Succeeded
 check "the document's command finds the pod" says "^$pod\$" sh -c 'kubectl get pods -oname|grep training|cut -c5-'
 check 'and its log has every step' says 'step 3/3, loss [0-9.]+' sh -c \
     'kubectl logs -f $(kubectl get pods -oname|grep training|cut -c5-)'
+show 4 sh -c 'kubectl logs $(kubectl get pods -oname|grep training|cut -c5-)'
 check 'and what it reached' says '^Accuracy: [01]\.[0-9]+' kubectl logs "$pod"
 results=$(volume_of workdisk)/lockstep/$pod
-check 'a whole checkpoint of step 3 is on the claim' says 'newest' "$LOCKSTEP" checkpoint list "$results/checkpoints"
+check 'a whole checkpoint of step 3 is on the claim' says '^ *3 .*newest' "$LOCKSTEP" checkpoint list "$results/checkpoints"
 check 'every byte of it is right' "$LOCKSTEP" checkpoint verify "$results/checkpoints"
 check 'it belongs to the user the pod ran as' says '^1000$' stat -c %u "$results/checkpoints"
 check 'weights are on the claim' test -s "$results/output/weights.safetensors"
@@ -29,16 +30,15 @@ check 'kubectl delete -f removes it' kubectl delete -f user-allocated-pvc.yaml
 check 'nothing is left behind' nothing_left
 
 # The same on NFS, through our own commands.
-note "NFS: $(grep -qw nfs4 /proc/filesystems && echo 'no server here' || echo 'this kernel has no client');" \
-    "the PersistentVolume under the same claim is a directory of this machine instead"
+nfs_note
 mkdir -p "$WORK/nfs" && chmod 777 "$WORK/nfs"
-"$LOCKSTEP" k8s render single-node -n "$NS" -p STORAGE=nfs -p NFS_SERVER=10.250.0.1 $small -p ARGS="$small_args" |
+"$LOCKSTEP" k8s render single-node -n "$NS" -p STORAGE=nfs -p NFS_SERVER=$NODE_IP $small -p ARGS="$small_args" |
     nfs_to_directory "$WORK/nfs" >"$WORK/nfs.yaml"
 must 'user-mounted-nfs is accepted' kubectl apply -f "$WORK/nfs.yaml"
 check 'lockstep k8s wait says that it succeeded' says 'succeeded' k8s wait single-node --timeout 240
 check 'lockstep k8s logs shows its steps' says 'step 3/3' k8s logs single-node
 check 'lockstep k8s status shows it' says "$pod .*Completed" k8s status single-node
 check 'the checkpoint is on the volume' "$LOCKSTEP" checkpoint verify "$WORK/nfs/lockstep/$pod/checkpoints"
-check 'lockstep k8s delete removes it' k8s delete single-node -p STORAGE=nfs -p NFS_SERVER=10.250.0.1 $small
+check 'lockstep k8s delete removes it' k8s delete single-node -p STORAGE=nfs -p NFS_SERVER=$NODE_IP $small
 check 'nothing is left behind' nothing_left
 finish

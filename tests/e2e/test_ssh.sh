@@ -7,7 +7,10 @@ must 'a claim is bound' claim workdisk 1Gi
 before
 must 'an MPIJob of another image is accepted' k8s apply multi-node -p DATASET_CLAIM=workdisk "${params[@]}"
 check 'it succeeds' says 'succeeded' k8s wait multi-node "${params[@]}" --timeout 180
-check 'both workers answered' says '^hello-worker-1$' k8s logs multi-node "${params[@]}"
+for i in 0 1; do
+    check "worker $i answered" says "^hello-worker-$i\$" k8s logs multi-node "${params[@]}"
+done
+show 2 k8s logs multi-node "${params[@]}"
 check 'lockstep k8s delete removes it' k8s delete multi-node -p DATASET_CLAIM=workdisk "${params[@]}"
 check 'nothing is left behind' nothing_left
 finish
