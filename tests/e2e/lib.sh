@@ -63,7 +63,7 @@ note() { printf '         %s\n' "$*"; }
 
 # show LINES COMMAND...: for whoever reads the log: a command and the end of what it prints.
 show() {
-    note "\$ ${*:2}"
+    note "\$ $(sed "s/^k8s /lockstep k8s /" <<<"${*:2}")"
     "${@:2}" 2>&1 | tail -n "$1" | cut -c 1-200 | sed 's/^/         /'
 }
 

@@ -29,7 +29,7 @@ check 'the volume is bound as the document shows it' wait_for 30 says "nfs-data 
     kubectl get pv -n "$NS"
 check 'the log is saved while it runs' k8s logs mpi-benchmark -f --save "$results" --timeout 180
 check 'the results are those of four ranks' benchmarked
-show 8 cat "$results"
+(cd "$WORK" && show 8 cat results/benchmark_1.out)
 check 'the MPIJob has succeeded' wait_for 60 condition mpijob/openmpi Succeeded
 check 'lockstep k8s delete removes it' k8s delete mpi-benchmark "${small[@]}"
 check 'nothing is left behind' nothing_left
@@ -49,7 +49,7 @@ COMPONENT=openmpi
 check "its log is saved by the document's command" sh -c "kubectl logs -n $NS -f $COMPONENT-master >$results"
 check 'the results are those of four ranks' benchmarked
 show 3 kubectl get pods -n "$NS"
-show 4 cat "$results"
+(cd "$WORK" && show 4 cat results/benchmark_1.out)
 check 'lockstep k8s delete removes master and workers' k8s delete openmpi "${small[@]}"
 check 'nothing is left behind' nothing_left
 finish

@@ -10,7 +10,7 @@ job=resnet50v1-5-fp32-training
 must 'a claim is bound' claim workdisk 2Gi
 before
 check 'doctor finds nothing missing' k8s doctor multi-node $small
-show 9 k8s doctor multi-node $small
+show 9 k8s doctor multi-node -p CPU=1 -p MEMORY=2Gi
 must 'the MPIJob is accepted' k8s apply multi-node $small -p ARGS="$small_args"
 check 'both workers run' wait_for 120 says '^2$' kubectl get mpijob $job -o 'jsonpath={.status.replicaStatuses.Worker.active}'
 [ "$NODES" -lt 2 ] || check 'on two nodes' says '^2$' sh -c \
