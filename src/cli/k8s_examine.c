@@ -212,14 +212,15 @@ static void check_one_quota(struct doctor *doctor, const struct json *quota, con
     const char *used = status ? json_get_text(json_get(status, "used"), key, "0") : "0";
     if (!hard || need == 0)
         return;
+    bool memory = strstr(key, "memory");
     double left = check_quantity(hard) - (strcmp(used, "0") == 0 ? 0 : check_quantity(used));
     if (strcmp(hard, "0") == 0)
         left = 0;
     if (need > left)
         FIND(doctor, DOCTOR_PROBLEM,
              "ask for a larger quota, or give smaller CPU, MEMORY, WORKERS or REPLICAS",
-             "quota %s allows %s of %s, %s are taken, and this needs %.15g", name_of(quota), hard,
-             key, used, need);
+             "quota %s allows %s of %s, %s are taken, and this needs %.4g%s", name_of(quota), hard,
+             key, used, memory ? need / 0x1p30 : need, memory ? "Gi" : "");
 }
 
 static void check_quotas(struct doctor *doctor)
@@ -428,8 +429,8 @@ static void judge_admission(struct doctor *doctor, int objects, int pods, const 
              "take another namespace, or leave out what needs it (USER_ID=0?)",
              "Pod Security refuses the pods: %.*s", first_line(violation), violation);
     if (objects > 0)
-        FIND(doctor, DOCTOR_PROBLEM, "see the message",
-             "the API server refuses the objects: %.*s", first_line(errors), errors);
+        FIND(doctor, DOCTOR_PROBLEM, "see the message", "the API server refuses the objects: %.*s",
+             first_line(errors), errors);
     /* What exceeds a quota was found by itself, with the numbers of all pods together. */
     bool refused = pods > 0 && !violation && !strstr(pod_errors, "exceeded quota");
     if (refused)
