@@ -12,7 +12,7 @@ struct convert_command {
     const char *source, *target;
     const char *labels, *validation_labels, *names, *boxes, *packing, *json;
     int train_shards, validation_shards, resize, quality, threads;
-    int64_t seed;
+    int64_t seed, skip_bad;
     bool check;
 };
 
@@ -39,6 +39,10 @@ static const struct option options[] = {
     OPTION_FLAG(convert_command, check, "check",
                 .help = "decode every picture, so that one that is cut off stops the conversion; "
                         "otherwise only headers of those that keep their bytes are read"),
+    OPTION_LONG(convert_command, skip_bad, "skip-bad-records", .min = 0, .max = 1000000,
+                .initial = "0", .value = "N",
+                .help = "leave out up to this many pictures that cannot be used, naming each; 0 "
+                        "stops at the first"),
     OPTION_SECTION("Labels"),
     OPTION_TEXT(convert_command, labels, "labels", .value = "FILE", .aliases = "labels-file",
                 .initial_note = "classes sorted by name",
@@ -86,6 +90,7 @@ static int write_json(const struct convert_report *report, double seconds, const
     json_set_integer(json, "validation_shards", report->shards[SPLIT_EVALUATE]);
     json_set_integer(json, "kept_shards", report->kept[SPLIT_TRAIN] + report->kept[SPLIT_EVALUATE]);
     json_set_integer(json, "encoded_anew", report->encoded_anew);
+    json_set_integer(json, "bad_records", report->left_out);
     json_set_integer(json, "written_bytes", (int64_t)report->bytes);
     json_set_number(json, "seconds", seconds);
     int status = output_json(json, target, err);
@@ -104,6 +109,8 @@ static void print(const struct convert_report *report, const char *target, doubl
                    report->kept[i] == report->shards[i] ? ", which were there already"
                    : report->kept[i]                    ? ", some of which were there already"
                                                         : "");
+    if (report->left_out)
+        printf("%" PRId64 " of them were bad and left out\n", report->left_out);
     printf("%d classes; %" PRId64 " pictures encoded anew; %s written to %s in %.1f s\n",
            report->classes, report->encoded_anew,
            data_bytes_text((double)report->bytes, bytes, sizeof bytes), target, seconds);
@@ -122,6 +129,7 @@ static struct convert_settings settings_of(const struct convert_command *wanted)
         .resize = wanted->resize,
         .quality = wanted->quality,
         .check = wanted->check,
+        .skip_bad = wanted->skip_bad,
         .seed = (uint64_t)wanted->seed,
     };
     while (strcmp(packings[settings.packing], wanted->packing) != 0)

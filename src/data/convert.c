@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/strbuf.h"
 #include "data/annotations.h"
@@ -36,7 +37,7 @@ struct conversion {
     struct destination *destination;
     int shards[2]; /* by split; 0 for a split without pictures */
     atomic_int kept[2];
-    atomic_int_least64_t encoded_anew;
+    atomic_int_least64_t encoded_anew, bad;
 };
 
 /* What one thread needs to write one shard. */
@@ -281,6 +282,20 @@ static int prepare_picture(const struct shard *shard, size_t bytes, struct pictu
     return 0;
 }
 
+/* 0: it may be left out. Which ones are named when there are too many depends on the threads, what is
+ * written does not. */
+static int leave_out(struct conversion *conversion, struct error *failure, struct error *err)
+{
+    int64_t limit = conversion->settings->skip_bad;
+    if (limit && failure->code == ERROR_FORMAT && atomic_fetch_add(&conversion->bad, 1) < limit) {
+        log_line(LOG_WARNING, "left out: %s", failure->message);
+        return 0;
+    }
+    if (limit && failure->code == ERROR_FORMAT)
+        error_wrap(failure, "more than %" PRId64 " bad pictures", limit);
+    return error_set(err, failure->code, "%s", failure->message);
+}
+
 static int add_picture(struct shard *shard, const struct gathered_picture *picture,
                        struct work_counts *counts, struct error *err)
 {
@@ -292,11 +307,14 @@ static int add_picture(struct shard *shard, const struct gathered_picture *pictu
                                     .text = class_names_find(conversion->names, class_name),
                                     .filename = picture->name};
     uint8_t *owned = NULL;
+    struct error failure = {0};
     if (gathered_read(gathering, picture, &shard->encoded, &shard->capacity, err) < 0)
         return -1;
-    if (prepare_picture(shard, picture->bytes, &record, &owned, err) < 0) {
+    if (prepare_picture(shard, picture->bytes, &record, &owned, &failure) < 0) {
         char where[PATH_MAX];
-        return error_wrap(err, "%s", gathered_describe(gathering, picture, where, sizeof where));
+        error_wrap(&failure, "%s", gathered_describe(gathering, picture, where, sizeof where));
+        work_count(counts, 1, 0);
+        return leave_out(conversion, &failure, err);
     }
     record.box_count = boxes_find(conversion->boxes, picture->name, &record.boxes);
     picture_record_write(&record, &shard->message);
@@ -422,6 +440,7 @@ int convert_run(const struct convert_settings *settings, const struct work *work
         }
         report.classes = conversion.gathering->class_count;
         report.encoded_anew = atomic_load(&conversion.encoded_anew);
+        report.left_out = atomic_load(&conversion.bad);
         report.bytes = watch.bytes;
     }
     *out = report;

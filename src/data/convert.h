@@ -14,11 +14,12 @@ struct work;
 struct convert_settings {
     const char *source, *target;
     const char *labels, *validation_labels, *names, *boxes; /* files; each may be NULL */
-    int shards[2]; /* by enum dataset_split; 0: a sensible number */
-    int resize;    /* short side, of pictures whose short side is longer; 0: as they are */
-    bool check;    /* decode also pictures whose bytes are copied */
-    int quality;   /* of JPEGs that are encoded anew */
-    uint64_t seed; /* of the order of records */
+    int shards[2];    /* by enum dataset_split; 0: a sensible number */
+    int resize;       /* short side, of pictures whose short side is longer; 0: as they are */
+    bool check;       /* decode also pictures whose bytes are copied */
+    int quality;      /* of JPEGs that are encoded anew */
+    int64_t skip_bad; /* pictures that cannot be used and may be left out; one more is a failure */
+    uint64_t seed;    /* of the order of records */
     enum tfrecord_packing packing;
 };
 
@@ -27,6 +28,7 @@ struct convert_report {
     int shards[2], kept[2]; /* all; those that an earlier run had finished */
     int classes;
     int64_t encoded_anew; /* by this run */
+    int64_t left_out;     /* likewise: bad ones, each with a line in the log */
     uint64_t bytes;       /* written by this run */
 };
 

@@ -183,6 +183,18 @@ run 1 data verify "images:$work/folders"
 mentions out "n00000001/text.jpg"
 run 1 data convert "$work/folders" "$work/y"
 mentions err "n00000001/text.jpg"
+head -c 2000 /dev/zero >"$work/folders/train/n00000001/zero.jpg"
+run 1 data convert "$work/folders" "$work/skipped" --skip-bad-records 1
+mentions err "more than 1 bad pictures: "
+run 0 data convert "$work/folders" "$work/skipped" --skip-bad-records 2 --json "$work/skipped.json"
+mentions err "left out: "
+mentions err "n00000001/text.jpg"
+mentions err "n00000001/zero.jpg"
+mentions out "2 of them were bad and left out"
+equals "left out" "$(value "$work/skipped.json" 'j["bad_records"]')" 2
+run 0 data verify "imagenet:$work/skipped"
+mentions out "32 examples are fine"
+rm "$work/folders/train/n00000001/zero.jpg"
 rm "$work/folders/train/n00000001/text.jpg"
 
 # ---- and a network learns from all of them; what a killed run left is removed
