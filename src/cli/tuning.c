@@ -31,12 +31,13 @@ struct shape_cost {
     char key[KERNEL_KEY_BYTES];
     int nodes;
     bool pools; /* a kernel computes the pool behind it, too: its time cannot be compared */
+    int fixed;  /* kernel that the fixed rule takes */
     struct cost costs[MOST_KERNELS];
 };
 
 struct tuning {
     const struct tuning_run *run;
-    const struct op_kernel *const *kernels; /* of a convolution, in the order of the fixed rule */
+    const struct op_kernel *const *kernels; /* of a convolution */
     int kernel_count;
     int shape_count;
     struct shape_cost shapes[MOST_SHAPES];
@@ -130,6 +131,18 @@ static void take_costs(struct tuning *tuning, const struct plan *plan)
     }
 }
 
+static void take_fixed(struct tuning *tuning, const struct plan *plan)
+{
+    const struct graph *graph = tuning->run->session->graph;
+    for (int n = 0; n < graph_node_count(graph); n++) {
+        const struct node *node = graph_node_at(graph, n);
+        char key[KERNEL_KEY_BYTES];
+        const char *name = plan_kernel(plan, node);
+        if (name && kernel_rules_key(graph, node, tuning->run->batch, key))
+            find_shape(tuning, key)->fixed = kernel_index(tuning, name);
+    }
+}
+
 static int run_steps(const struct tuning *tuning, struct plan *plan, struct error *err)
 {
     const struct tuning_run *run = tuning->run;
@@ -146,10 +159,14 @@ static int run_steps(const struct tuning *tuning, struct plan *plan, struct erro
     return 0;
 }
 
-/* With parameters of its own: the first plan decides how they lie. `seen`: fingerprints of the plans
- * of this round; one that there was already is not run again. */
-static int try_rules(struct tuning *tuning, const struct kernel_rules *rules, uint64_t *seen,
-                     struct error *err)
+/* A plan with parameters of its own: the first plan decides how they lie. */
+struct trial {
+    struct params *params;
+    struct plan *plan;
+};
+
+static int trial_open(const struct tuning *tuning, const struct kernel_rules *rules,
+                      struct trial *trial, struct error *err)
 {
     const struct tuning_run *run = tuning->run;
     struct plan_options options = {.mode = PLAN_TRAIN,
@@ -157,23 +174,46 @@ static int try_rules(struct tuning *tuning, const struct kernel_rules *rules, ui
                                    .threads = run->threads,
                                    .kernels = rules,
                                    .profile = true};
-    struct params *params = NULL;
-    struct plan *plan = NULL;
+    *trial = (struct trial){0};
+    if (params_create(run->session->graph, 0, NULL, &trial->params, err) < 0)
+        return -1;
+    return plan_create(run->session->graph, trial->params, &options, &trial->plan, err);
+}
+
+static void trial_close(struct trial *trial)
+{
+    plan_destroy(trial->plan);
+    params_destroy(trial->params);
+}
+
+static int find_fixed(struct tuning *tuning, struct error *err)
+{
+    struct trial trial;
+    int status = trial_open(tuning, NULL, &trial, err);
+    if (status == 0)
+        take_fixed(tuning, trial.plan);
+    trial_close(&trial);
+    return status;
+}
+
+/* `seen`: fingerprints of the plans of this round; one that there was already is not run again. */
+static int try_rules(struct tuning *tuning, const struct kernel_rules *rules, uint64_t *seen,
+                     struct error *err)
+{
+    struct trial trial;
     int status = -1;
-    if (params_create(run->session->graph, 0, NULL, &params, err) == 0 &&
-        plan_create(run->session->graph, params, &options, &plan, err) == 0 &&
-        params_initialize(params, run->seed, err) == 0) {
+    if (trial_open(tuning, rules, &trial, err) == 0 &&
+        params_initialize(trial.params, tuning->run->seed, err) == 0) {
         int known = 0;
-        while (seen[known] && seen[known] != plan_fingerprint(plan))
+        while (seen[known] && seen[known] != plan_fingerprint(trial.plan))
             known++;
         bool again = seen[known] != 0;
-        seen[known] = plan_fingerprint(plan);
-        status = again ? 0 : run_steps(tuning, plan, err);
+        seen[known] = plan_fingerprint(trial.plan);
+        status = again ? 0 : run_steps(tuning, trial.plan, err);
         if (status == 0 && !again)
-            take_costs(tuning, plan);
+            take_costs(tuning, trial.plan);
     }
-    plan_destroy(plan);
-    params_destroy(params);
+    trial_close(&trial);
     return status;
 }
 
@@ -192,6 +232,8 @@ static int try_kernel(struct tuning *tuning, int kernel, uint64_t *seen, struct 
 
 static int measure(struct tuning *tuning, struct error *err)
 {
+    if (find_fixed(tuning, err) < 0)
+        return -1;
     for (int round = 0; round < ROUNDS; round++) {
         uint64_t seen[MOST_KERNELS + 1] = {0};
         for (int k = 0; k < tuning->kernel_count; k++)
@@ -203,18 +245,9 @@ static int measure(struct tuning *tuning, struct error *err)
 
 /* --- the file --- */
 
-/* The first that fits is what the fixed rule takes. */
-static int fixed_choice(const struct tuning *tuning, const struct shape_cost *shape)
-{
-    int kernel = 0;
-    while (kernel < tuning->kernel_count - 1 && !shape->costs[kernel].known)
-        kernel++;
-    return kernel;
-}
-
 static int best_choice(const struct tuning *tuning, const struct shape_cost *shape)
 {
-    int best = fixed_choice(tuning, shape);
+    int best = shape->fixed;
     double limit = WORTH_IT * total(&shape->costs[best]);
     for (int k = 0; k < tuning->kernel_count; k++)
         if (shape->costs[k].known && total(&shape->costs[k]) < limit) {
@@ -236,9 +269,8 @@ static void write_shape(const struct tuning *tuning, const struct shape_cost *sh
     }
     if (shape->pools)
         strbuf_add(out, "; with the pool behind it, so not compared");
-    else if (best_choice(tuning, shape) != fixed_choice(tuning, shape))
-        strbuf_addf(out, "; the fixed rule takes %s",
-                    tuning->kernels[fixed_choice(tuning, shape)]->name);
+    else if (best_choice(tuning, shape) != shape->fixed)
+        strbuf_addf(out, "; the fixed rule takes %s", tuning->kernels[shape->fixed]->name);
     strbuf_addf(out, "\n%s%s use %s\n", shape->pools ? "# " : "", shape->key,
                 tuning->kernels[best_choice(tuning, shape)]->name);
 }
@@ -266,8 +298,8 @@ static int save(const struct tuning *tuning, struct error *err)
     strbuf_init(&text);
     write_rules(tuning, &text);
     for (int i = 0; i < tuning->shape_count; i++)
-        others += !tuning->shapes[i].pools && best_choice(tuning, &tuning->shapes[i]) !=
-                                                  fixed_choice(tuning, &tuning->shapes[i]);
+        others += !tuning->shapes[i].pools &&
+                  best_choice(tuning, &tuning->shapes[i]) != tuning->shapes[i].fixed;
     int status = text.failed ? error_set(err, ERROR_MEMORY, "no memory for the rules")
                              : file_write_atomic(run->path, text.text, text.length, err);
     if (status < 0)

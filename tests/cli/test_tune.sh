@@ -16,6 +16,16 @@ run 0 train $train --kernels "$work/kernels.txt" --explain
 mentions out "kernels: 1 of 1 convolutions as $work/kernels.txt says"
 says err "$(grep -v warning "$work/err")"
 
+# Winograd's method fits these layers, but the fixed rule leaves it out where tiles are few.
+run 0 bench resnet50 --image-size 32 --classes 10 --threads 1 --batch-size 1 --tune "$work/few.txt" --num-batches 1
+if grep -q avx2 /proc/cpuinfo; then
+    grep -q "^#.* winograd " "$work/few.txt" || fail "Winograd's method was not tried: $(cat "$work/few.txt")"
+fi
+awk '/^#.* winograd / { tried = 1; other = /the fixed rule takes/; wrong = /the fixed rule takes winograd/; next }
+     tried && (wrong || (/ use winograd$/ && !other)) { print; failed = 1 }
+     { tried = 0 }
+     END { exit failed }' "$work/few.txt" || fail "the fixed rule is said to take Winograd's method"
+
 # A rule for all of them, on any machine; the choice is a part of the fingerprint and of the JSON.
 echo "kernels 1
 conv2d * use onednn" >"$work/direct.txt"
