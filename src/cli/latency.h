@@ -1,11 +1,11 @@
-/* How long things took, without keeping each: buckets that grow by a thirty-second of a power of
- * two, so that any quantile is right to 2 %. Plain storage; all zero is empty. */
+/* How long things took, without keeping each: buckets that grow by a 128th of a power of two, so that
+ * any quantile is right to 0.6 %. Plain storage; all zero is empty. */
 #ifndef CLI_LATENCY_H
 #define CLI_LATENCY_H
 
 #include <stdint.h>
 
-enum { LATENCY_PER_DOUBLING = 32, LATENCY_BUCKETS = 33 * LATENCY_PER_DOUBLING };
+enum { LATENCY_PER_DOUBLING = 128, LATENCY_BUCKETS = 33 * LATENCY_PER_DOUBLING };
 
 struct latency {
     uint64_t count;
