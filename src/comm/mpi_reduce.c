@@ -14,9 +14,11 @@
 enum { SLICE_ALIGN = 16, PART_TAG = 1, SLICE_TAG = 2 };
 /* Of more than these, everyone sending to everyone at once would be too much for a switch. */
 enum { MANY_RANKS = 16 };
-/* Counts of the library are int, and memory for parts of others need not be larger than this: 64 MiB
- * at a time. */
-enum { PIECE_FLOATS = 1 << 24 };
+/* So many numbers at a time. Counts of the library are int, and memory for parts of others need not be
+ * larger than 64 MiB. MPI_Allreduce takes memory for them, and gives it back, in each call; inside a host
+ * that is most of its time, and a piece that stays in the caches takes a quarter of it
+ * (docs/performance.md). */
+enum { PIECE_FLOATS = 1 << 24, NEAR_PIECE_FLOATS = 1 << 18 };
 
 void *scratch_take(struct scratch *scratch, size_t bytes)
 {
@@ -282,11 +284,13 @@ int mpi_reduce(struct mpi_reducer *reducer, const struct comm_reduction *reducti
 {
     assert(!reduction->shards || reduction->wire == COMM_WIRE_FLOAT);
     int code = MPI_SUCCESS;
-    for (size_t at = 0; code == MPI_SUCCESS && at < reduction->count; at += PIECE_FLOATS) {
+    bool near = !reducer->networked && !is_folded(reducer, reduction);
+    size_t most = near ? NEAR_PIECE_FLOATS : PIECE_FLOATS;
+    for (size_t at = 0; code == MPI_SUCCESS && at < reduction->count; at += most) {
         struct comm_reduction piece = *reduction;
         size_t left = reduction->count - at;
         piece.first += at;
-        piece.count = left < PIECE_FLOATS ? left : PIECE_FLOATS;
+        piece.count = left < most ? left : most;
         code = reduce_piece(reducer, &piece);
     }
     return code;
