@@ -193,6 +193,14 @@ void builder_use(struct plan_builder *builder, struct plan_node *node, enum op_p
         (struct use){pass, role, layout ? builder_keep_layout(builder, layout) : NULL};
 }
 
+void builder_use_plain(struct plan_builder *builder, struct plan_node *node, enum op_pass pass,
+                       int role, int input)
+{
+    struct shape shape = builder_shape(builder, node->inputs[input]);
+    struct layout plain = layout_plain(&shape);
+    builder_use(builder, node, pass, role + input, &plain);
+}
+
 void builder_output(struct plan_builder *builder, struct plan_node *node,
                     const struct layout *layout)
 {

@@ -154,6 +154,22 @@ struct layout layout_outputs_in_sixteens(const struct shape *shape)
     return layout;
 }
 
+struct layout layout_both_in_eights(const struct shape *shape)
+{
+    enum { EIGHT = 8 };
+    assert(shape->dim[0] % EIGHT == 0 && shape->dim[1] % EIGHT == 0);
+    struct layout layout = layout_plain(shape);
+    dnnl_blocking_desc_t *blocking = &desc(&layout)->format_desc.blocking;
+    blocking->inner_nblks = 2;
+    blocking->inner_blks[0] = blocking->inner_blks[1] = EIGHT;
+    blocking->inner_idxs[0] = 1;
+    blocking->inner_idxs[1] = 0;
+    blocking->strides[0] *= EIGHT;
+    for (int i = 1; i < shape->ndim; i++)
+        blocking->strides[i] *= EIGHT * EIGHT;
+    return layout;
+}
+
 bool layout_equal(const struct layout *a, const struct layout *b)
 {
     return dnnl_memory_desc_equal(const_desc(a), const_desc(b));

@@ -31,6 +31,8 @@ struct layout layout_channels_last(const struct shape *shape); /* N, H, W, C in 
 struct layout layout_any(const struct shape *shape);           /* the kernel's choice */
 /* Weights [O, I, ...] as [O / 16][I][...][16]; O is a multiple of 16. */
 struct layout layout_outputs_in_sixteens(const struct shape *shape);
+/* As [O / 8][I / 8][...][8 of I][8 of O]; both are multiples of 8. */
+struct layout layout_both_in_eights(const struct shape *shape);
 bool layout_equal(const struct layout *a, const struct layout *b);
 bool layout_is_plain(const struct layout *layout);
 size_t layout_bytes(const struct layout *layout); /* padding included */

@@ -116,6 +116,10 @@ bool builder_wants_gradient(const struct plan_builder *builder, value_id value);
  * (for ROLE_OUTPUT and ROLE_GRADIENT*: the output's, or the input's, own layout). */
 void builder_use(struct plan_builder *builder, struct plan_node *node, enum op_pass pass, int role,
                  const struct layout *layout);
+/* The same for `role + input` in row-major order, said aloud: a plan with another kernel may have stored it
+ * otherwise. */
+void builder_use_plain(struct plan_builder *builder, struct plan_node *node, enum op_pass pass,
+                       int role, int input);
 /* The layout in which forward leaves the output; must be said once. */
 void builder_output(struct plan_builder *builder, struct plan_node *node,
                     const struct layout *layout);

@@ -5,8 +5,12 @@
 #include <immintrin.h>
 #include <stdint.h>
 
+#define INLINE static inline __attribute__((always_inline))
+/* In a register: the compiler would rather load it again for every product. */
+#define KEEP(vector) __asm__ volatile("" : "+x"(vector))
+
 /* Bit k of the byte becomes lane k: all ones or zero. */
-static inline __attribute__((always_inline)) __m256 expand_bits(uint8_t bits)
+INLINE __m256 expand_bits(uint8_t bits)
 {
     const __m256i place = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
     __m256i all = _mm256_set1_epi32(bits);

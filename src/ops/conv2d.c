@@ -38,12 +38,13 @@ static void describe(const struct graph *graph, const struct node *node, int bat
              "%lldx%lldx%lldx%lld %lldx%lldx%lldx%lld stride=%dx%d dilation=%dx%d pad=%d,%d,%d,%d "
              "groups=%d",
              (long long)x.dim[0], (long long)x.dim[1], (long long)x.dim[2], (long long)x.dim[3],
-             (long long)w->dim[0], (long long)w->dim[1], (long long)w->dim[2],
-             (long long)w->dim[3], rows.stride, columns.stride, rows.dilation, columns.dilation,
-             rows.pad_before, rows.pad_after, columns.pad_before, columns.pad_after, a->groups);
+             (long long)w->dim[0], (long long)w->dim[1], (long long)w->dim[2], (long long)w->dim[3],
+             rows.stride, columns.stride, rows.dilation, columns.dilation, rows.pad_before,
+             rows.pad_after, columns.pad_before, columns.pad_after, a->groups);
 }
 
-static const struct op_kernel *const kernels[] = {&conv_kernel_thin, &conv_kernel_winograd,
+static const struct op_kernel *const kernels[] = {&conv_kernel_thin, &conv_kernel_panels,
+                                                  &conv_kernel_winograd, &conv_kernel_points,
                                                   &conv_kernel_dnn, NULL};
 
 /* --- Building --- */

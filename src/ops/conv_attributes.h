@@ -13,8 +13,22 @@ struct conv_attributes {
 /* The convolution of this node, for the library; the batch is the plan's. */
 struct dnn_conv conv_describe(const struct plan_builder *builder, const struct plan_node *node);
 
+/* The layouts that the library's kernel would take and give: those of ours, too, so that neighbours need
+ * not reorder. */
+int conv_layouts(const struct plan_builder *builder, const struct plan_node *node, struct layout *x,
+                 struct layout *y, struct error *err);
+/* Whether in both channels come in blocks of 8. */
+bool conv_is_in_eights(const struct plan_builder *builder, const struct plan_node *node);
+
+/* The library's primitives of the passes that the plan wants; `weights`: the gradient of those, too. */
+struct weighted;
+int conv_make_passes(struct plan_builder *builder, struct plan_node *node, bool weights,
+                     struct weighted *made, struct error *err);
+
 extern const struct op_kernel conv_kernel_dnn;      /* oneDNN's, for everything */
 extern const struct op_kernel conv_kernel_thin;     /* ours, for one input channel on AVX2 */
 extern const struct op_kernel conv_kernel_winograd; /* ours, 3x3 with many channels on AVX2 */
+extern const struct op_kernel conv_kernel_panels;   /* ours, small pictures served on AVX2 */
+extern const struct op_kernel conv_kernel_points;   /* 1x1, the weights' gradient ours on AVX2 */
 
 #endif

@@ -31,15 +31,44 @@ struct dnn_conv conv_describe(const struct plan_builder *builder, const struct p
     return conv;
 }
 
+int conv_layouts(const struct plan_builder *builder, const struct plan_node *node, struct layout *x,
+                 struct layout *y, struct error *err)
+{
+    struct dnn_primitive *conv = NULL;
+    struct dnn_conv description = conv_describe(builder, node);
+    description.relu = description.sum = false;
+    if (dnn_conv_forward(&description, builder_is_training(builder), &conv, err) < 0)
+        return -1;
+    *x = dnn_layout(conv, DNN_SRC);
+    *y = dnn_layout(conv, DNN_DST);
+    dnn_primitive_destroy(conv);
+    return 0;
+}
+
+static bool is_in_eights(const struct layout *layout)
+{
+    struct layout_form form;
+    return layout_form(layout, &form) && form.inner == 8 && form.blocks > 1;
+}
+
+bool conv_is_in_eights(const struct plan_builder *builder, const struct plan_node *node)
+{
+    struct layout x, y;
+    return conv_layouts(builder, node, &x, &y, NULL) == 0 && is_in_eights(&x) && is_in_eights(&y);
+}
+
 static int make_backward(struct plan_builder *builder, const struct plan_node *node,
-                         const struct dnn_conv *conv, struct weighted *made, struct error *err)
+                         const struct dnn_conv *conv, bool weights, struct weighted *made,
+                         struct error *err)
 {
     const struct dnn_primitive *forward = made->passes[PASS_FORWARD];
-    struct dnn_primitive **weights = &made->passes[PASS_BACKWARD_WEIGHTS];
     struct dnn_primitive **data = &made->passes[PASS_BACKWARD];
-    if (dnn_conv_backward_weights(conv, forward, weights, err) < 0)
-        return -1;
-    builder_own(builder, *weights);
+    if (weights) {
+        struct dnn_primitive **gradient = &made->passes[PASS_BACKWARD_WEIGHTS];
+        if (dnn_conv_backward_weights(conv, forward, gradient, err) < 0)
+            return -1;
+        builder_own(builder, *gradient);
+    }
     if (!builder_wants_gradient(builder, node->inputs[CONV_X]))
         return 0;
     if (dnn_conv_backward_data(conv, forward, data, err) < 0)
@@ -48,19 +77,25 @@ static int make_backward(struct plan_builder *builder, const struct plan_node *n
     return 0;
 }
 
-static int prepare(struct plan_builder *builder, struct plan_node *node, struct error *err)
+int conv_make_passes(struct plan_builder *builder, struct plan_node *node, bool weights,
+                     struct weighted *made, struct error *err)
 {
     struct dnn_conv conv = conv_describe(builder, node);
-    struct weighted made = {0};
     bool training = builder_is_training(builder);
-    if (dnn_conv_forward(&conv, training, &made.passes[PASS_FORWARD], err) < 0)
+    if (dnn_conv_forward(&conv, training, &made->passes[PASS_FORWARD], err) < 0)
         return -1;
-    builder_own(builder, made.passes[PASS_FORWARD]);
+    builder_own(builder, made->passes[PASS_FORWARD]);
     if (conv.sum)
         builder_accumulate(builder, node);
     struct dnn_conv plain = conv;
     plain.relu = plain.sum = false;
-    if (training && make_backward(builder, node, &plain, &made, err) < 0)
+    return training ? make_backward(builder, node, &plain, weights, made, err) : 0;
+}
+
+static int prepare(struct plan_builder *builder, struct plan_node *node, struct error *err)
+{
+    struct weighted made = {0};
+    if (conv_make_passes(builder, node, true, &made, err) < 0)
         return -1;
     return weighted_bind(builder, node, &made, err);
 }

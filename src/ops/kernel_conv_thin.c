@@ -22,9 +22,6 @@
 
 enum { KERNEL = 3, TAPS = 9, LANES = 8, SUMS = TAPS + 1 };
 
-/* The small loops over taps must vanish: only then do their arrays live in registers. */
-#define INLINE static inline __attribute__((always_inline))
-
 struct state {
     int64_t batch, height, width; /* of x */
     int64_t blocks;               /* of 8 output channels */
@@ -104,11 +101,8 @@ static bool pools(const struct graph *graph, const struct plan_node *node, const
 static void use_weights(struct plan_builder *builder, struct plan_node *node, enum op_pass pass,
                         int role)
 {
-    for (int i = CONV_WEIGHTS; i < node->input_count; i++) {
-        struct shape shape = builder_shape(builder, node->inputs[i]);
-        struct layout plain = layout_plain(&shape);
-        builder_use(builder, node, pass, role + i, &plain);
-    }
+    for (int i = CONV_WEIGHTS; i < node->input_count; i++)
+        builder_use_plain(builder, node, pass, role, i);
 }
 
 static int prepare(struct plan_builder *builder, struct plan_node *node, struct error *err)
@@ -121,7 +115,7 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
     if (ask_layout(builder, node, &layout, err) < 0)
         return -1;
     if (!layout_form(&layout, &form) || form.inner != LANES)
-        return error_set(err, ERROR_KERNEL, "this pool's layout is not in blocks of 8");
+        return error_set(err, ERROR_KERNEL, "this convolution's layout is not in blocks of 8");
     struct shape x = builder_shape(builder, node->inputs[CONV_X]);
     struct shape y = builder_shape(builder, node->output);
     *state = (struct state){.batch = x.dim[0],

@@ -43,13 +43,6 @@ static bool fits(const struct plan_builder *builder, const struct plan_node *nod
            y.dim[1] % WIDE == 0 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 
-static void use_plain(struct plan_builder *builder, struct plan_node *node, int input)
-{
-    struct shape shape = builder_shape(builder, node->inputs[input]);
-    struct layout plain = layout_plain(&shape);
-    builder_use(builder, node, PASS_FORWARD, ROLE_INPUT + input, &plain);
-}
-
 static int prepare(struct plan_builder *builder, struct plan_node *node, struct error *err)
 {
     struct state *state = ARENA_NEW(builder_arena(builder), struct state);
@@ -68,20 +61,16 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
     node->state = state;
     builder_kernel_name(builder, node, "own:rows:avx2");
     builder_output(builder, node, &plain);
-    use_plain(builder, node, WEIGHTED_X);
+    builder_use_plain(builder, node, PASS_FORWARD, ROLE_INPUT, WEIGHTED_X);
     builder_use(builder, node, PASS_FORWARD, ROLE_INPUT + WEIGHTED_WEIGHTS, &sixteens);
     if (state->bias)
-        use_plain(builder, node, WEIGHTED_BIAS);
+        builder_use_plain(builder, node, PASS_FORWARD, ROLE_INPUT, WEIGHTED_BIAS);
     return 0;
 }
 
 #pragma GCC push_options
 #pragma GCC target("avx2,fma")
-#include <immintrin.h>
-
-#define INLINE static inline __attribute__((always_inline))
-/* The compiler would rather load it again for every product. */
-#define KEEP(vector) __asm__ volatile("" : "+x"(vector))
+#include "ops/avx2.h"
 
 /* 16 outputs of all rows, from some inputs. */
 struct piece {

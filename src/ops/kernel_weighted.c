@@ -4,6 +4,7 @@
 
 struct state {
     struct dnn_call *calls[PASS_COUNT];
+    const void *own;
 };
 
 enum { MOST_ARGUMENTS = 4 };
@@ -36,6 +37,7 @@ int weighted_bind(struct plan_builder *builder, struct plan_node *node,
     if (!state)
         return error_set(err, ERROR_MEMORY, "no memory for a layer");
     node->state = state;
+    state->own = weighted->own;
     struct layout output = dnn_layout(weighted->passes[PASS_FORWARD], DNN_DST);
     builder_output(builder, node, &output);
     bool bias = node->input_count > WEIGHTED_BIAS;
@@ -54,6 +56,11 @@ int weighted_bind(struct plan_builder *builder, struct plan_node *node,
                                                             weighted->passes[PASS_BACKWARD]};
     builder_kernel_names(builder, node, passes);
     return 0;
+}
+
+const void *weighted_own(const struct op_run *run)
+{
+    return ((const struct state *)run->state)->own;
 }
 
 static void run_pass(const struct op_run *run, enum op_pass pass)

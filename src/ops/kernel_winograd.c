@@ -62,32 +62,6 @@ static bool is_small_window(const struct window *window)
            window->pad_after < KERNEL;
 }
 
-static int64_t tiles_along(int64_t size)
-{
-    return (size + WINOGRAD_TILE - 1) / WINOGRAD_TILE;
-}
-
-/* The layouts of the library's own kernels, so that neighbours need not reorder. */
-static int ask_layouts(const struct plan_builder *builder, const struct plan_node *node,
-                       struct layout *x, struct layout *y, struct error *err)
-{
-    struct dnn_primitive *conv = NULL;
-    struct dnn_conv description = conv_describe(builder, node);
-    description.relu = description.sum = false;
-    if (dnn_conv_forward(&description, builder_is_training(builder), &conv, err) < 0)
-        return -1;
-    *x = dnn_layout(conv, DNN_SRC);
-    *y = dnn_layout(conv, DNN_DST);
-    dnn_primitive_destroy(conv);
-    return 0;
-}
-
-static bool is_in_eights(const struct layout *layout)
-{
-    struct layout_form form;
-    return layout_form(layout, &form) && form.inner == LANES && form.blocks > 1;
-}
-
 static bool are_many(int64_t channels)
 {
     return channels >= FEWEST_CHANNELS && channels % WINOGRAD_OUTPUTS == 0;
@@ -99,16 +73,13 @@ static bool fits(const struct plan_builder *builder, const struct plan_node *nod
     struct shape x = builder_shape(builder, node->inputs[CONV_X]);
     struct shape y = builder_shape(builder, node->output);
     struct window rows = a->rows, columns = a->columns;
-    struct layout x_layout, y_layout;
     int64_t ignored;
     if (builder_is_direct(builder) || a->groups != 1 || !are_many(x.dim[1]) || !are_many(y.dim[1]))
         return false;
     window_resolve(&rows, x.dim[2], &ignored, NULL);
     window_resolve(&columns, x.dim[3], &ignored, NULL);
     return is_small_window(&rows) && is_small_window(&columns) && __builtin_cpu_supports("avx2") &&
-           __builtin_cpu_supports("fma") &&
-           ask_layouts(builder, node, &x_layout, &y_layout, NULL) == 0 && is_in_eights(&x_layout) &&
-           is_in_eights(&y_layout);
+           __builtin_cpu_supports("fma") && conv_is_in_eights(builder, node);
 }
 
 /* When serving any number will do: plans for all batch sizes can share one copy of the weights. */
@@ -116,7 +87,8 @@ static bool pays(const struct plan_builder *builder, const struct plan_node *nod
 {
     struct shape y = builder_shape(builder, node->output);
     return builder_is_serving(builder) ||
-           y.dim[0] * tiles_along(y.dim[2]) * tiles_along(y.dim[3]) >= FEWEST_TILES;
+           y.dim[0] * winograd_tiles_along(y.dim[2]) * winograd_tiles_along(y.dim[3]) >=
+               FEWEST_TILES;
 }
 
 /* --- What it takes --- */
@@ -145,8 +117,8 @@ static struct winograd_picture picture_of(const struct shape *shape, const struc
     return (struct winograd_picture){.blocks = shape->dim[1] / LANES,
                                      .height = shape->dim[2],
                                      .width = shape->dim[3],
-                                     .tile_rows = tiles_along(result->dim[2]),
-                                     .tile_columns = tiles_along(result->dim[3])};
+                                     .tile_rows = winograd_tiles_along(result->dim[2]),
+                                     .tile_columns = winograd_tiles_along(result->dim[3])};
 }
 
 static int64_t at_most(int64_t value, int64_t limit)
@@ -170,7 +142,8 @@ static struct pass make_pass(const struct shape *x, const struct shape *y, int t
                         .out = y->dim[1],
                         .x = picture_of(x, y),
                         .y = picture_of(y, y),
-                        .tiles = x->dim[0] * tiles_along(y->dim[2]) * tiles_along(y->dim[3])};
+                        .tiles = x->dim[0] * winograd_tiles_along(y->dim[2]) *
+                                 winograd_tiles_along(y->dim[3])};
     pass.x.top = top;
     pass.x.left = left;
     return pass;
@@ -255,15 +228,6 @@ static void describe(struct plan_builder *builder, const struct plan_node *node,
     state->gradient = make_gradient(forward);
 }
 
-/* Row-major, said aloud: a plan with another kernel may have stored them otherwise. */
-static void use_plain(struct plan_builder *builder, struct plan_node *node, enum op_pass pass,
-                      int role, int input)
-{
-    struct shape shape = builder_shape(builder, node->inputs[input]);
-    struct layout plain = layout_plain(&shape);
-    builder_use(builder, node, pass, role + input, &plain);
-}
-
 static void use_weights(struct plan_builder *builder, struct plan_node *node)
 {
     struct shape shape = builder_shape(builder, node->inputs[CONV_WEIGHTS]);
@@ -282,12 +246,12 @@ static void use_in_training(struct plan_builder *builder, struct plan_node *node
     builder_use(builder, node, PASS_BACKWARD_WEIGHTS, ROLE_GRADIENT, y);
     builder_use(builder, node, PASS_BACKWARD_WEIGHTS, ROLE_SCRATCH, NULL);
     for (int i = CONV_WEIGHTS; i < node->input_count; i++)
-        use_plain(builder, node, PASS_BACKWARD_WEIGHTS, ROLE_GRADIENT_OF_INPUT, i);
+        builder_use_plain(builder, node, PASS_BACKWARD_WEIGHTS, ROLE_GRADIENT_OF_INPUT, i);
     if (builder_wants_gradient(builder, node->inputs[CONV_X])) {
         builder_use(builder, node, PASS_BACKWARD, ROLE_GRADIENT, y);
         builder_use(builder, node, PASS_BACKWARD, ROLE_GRADIENT_OF_INPUT + CONV_X, x);
         builder_use(builder, node, PASS_BACKWARD, ROLE_SCRATCH, NULL);
-        use_plain(builder, node, PASS_BACKWARD, ROLE_INPUT, CONV_WEIGHTS);
+        builder_use_plain(builder, node, PASS_BACKWARD, ROLE_INPUT, CONV_WEIGHTS);
         scratch = scratch > back ? scratch : back;
     }
     size_t forward = pass_bytes(&state->forward, builder_threads(builder));
@@ -300,7 +264,7 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
     struct layout x, y;
     if (!state)
         return error_set(err, ERROR_MEMORY, "no memory for a convolution");
-    if (ask_layouts(builder, node, &x, &y, err) < 0)
+    if (conv_layouts(builder, node, &x, &y, err) < 0)
         return -1;
     describe(builder, node, state);
     node->state = state;
@@ -311,7 +275,7 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
     builder_use(builder, node, PASS_FORWARD, ROLE_INPUT + CONV_X, &x);
     use_weights(builder, node);
     if (state->forward.bias)
-        use_plain(builder, node, PASS_FORWARD, ROLE_INPUT, CONV_BIAS);
+        builder_use_plain(builder, node, PASS_FORWARD, ROLE_INPUT, CONV_BIAS);
     builder_use(builder, node, PASS_FORWARD, ROLE_SCRATCH, NULL);
     if (builder_is_training(builder))
         use_in_training(builder, node, state, &x, &y);

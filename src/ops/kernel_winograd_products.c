@@ -1,16 +1,11 @@
 /* The products of Winograd convolutions. Written by hand because the planes are already packed as a
- * product wants them: on these shapes the library's sgemm, which packs again, reaches 59 to 86 of 101
- * GFLOP/s a core, these 83 to 90. */
+ * product wants them; the library's sgemm packs again, and was slower on these shapes in a trial. */
 #include "ops/winograd.h"
 
 #if defined(__x86_64__)
 #pragma GCC push_options
 #pragma GCC target("avx2,fma")
-#include <immintrin.h>
-
-#define INLINE static inline __attribute__((always_inline))
-/* The compiler would rather load it again for every product, and run out of registers elsewhere. */
-#define KEEP(vector) __asm__ volatile("" : "+x"(vector))
+#include "ops/avx2.h"
 
 enum { LANES = WINOGRAD_LANES, WIDE = WINOGRAD_OUTPUTS, TILES = WINOGRAD_TILES };
 

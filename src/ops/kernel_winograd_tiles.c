@@ -16,9 +16,7 @@
 #if defined(__x86_64__)
 #pragma GCC push_options
 #pragma GCC target("avx2,fma")
-#include <immintrin.h>
-
-#define INLINE static inline __attribute__((always_inline))
+#include "ops/avx2.h"
 
 enum { LANES = WINOGRAD_LANES, TILE = WINOGRAD_TILE, PATCH = 6, KERNEL = 3 };
 
@@ -27,7 +25,7 @@ enum { LANES = WINOGRAD_LANES, TILE = WINOGRAD_TILE, PATCH = 6, KERNEL = 3 };
 #define A2 (POINT_A * POINT_A)
 #define B2 (POINT_B * POINT_B)
 
-/* --- Along one axis; from and to may be `step` vectors apart --- */
+/* --- Along one axis --- */
 
 INLINE __m256 all(float value)
 {

@@ -11,6 +11,7 @@ enum { WEIGHTED_X, WEIGHTED_WEIGHTS, WEIGHTED_BIAS };
  * are NULL where the pass is not wanted. */
 struct weighted {
     struct dnn_primitive *passes[PASS_COUNT];
+    const void *own; /* for a pass that is not the library's: what weighted_own gives it */
 };
 
 /* Binds the primitives to the node's buffers, says the output's layout and the kernels' names, and
@@ -18,6 +19,7 @@ struct weighted {
 int weighted_bind(struct plan_builder *builder, struct plan_node *node,
                   const struct weighted *weighted, struct error *err);
 
+const void *weighted_own(const struct op_run *run);
 void weighted_forward(const struct op_run *run);
 void weighted_backward_weights(const struct op_run *run);
 void weighted_backward(const struct op_run *run);

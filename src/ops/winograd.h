@@ -24,6 +24,12 @@ enum { WINOGRAD_LANES = 8, WINOGRAD_TILE = 4, WINOGRAD_PLANES = 36 };
 /* The products work on so many tiles, and on so many outputs, at once. */
 enum { WINOGRAD_TILES = 6, WINOGRAD_OUTPUTS = 16 };
 
+/* Tiles over so many results. */
+static inline int64_t winograd_tiles_along(int64_t size)
+{
+    return (size + WINOGRAD_TILE - 1) / WINOGRAD_TILE;
+}
+
 /* [images][blocks][height][width][8], and the tiles over it: tile (r, c) has its patch at row
  * 4r - top, column 4c - left. What lies outside is zero, and not written. */
 struct winograd_picture {

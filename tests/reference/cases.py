@@ -459,8 +459,26 @@ def wide_convolutions():
                 [conv, "conv2d b a channels=64 kernel=3 padding=same bias=0", "add y b x"], **wide)
 
 
+def points():
+    """1x1 on pictures of many pixels, whose weights' gradient is ours: blocks of outputs by threes and twos,
+    pixels that are no whole pieces; and what follows them in ResNet-50."""
+    for inputs, outputs, height, width, batch in ((16, 16, 10, 10, 3), (64, 72, 11, 13, 2),
+                                                  (24, 40, 20, 21, 2), (256, 64, 28, 28, 1),
+                                                  (64, 256, 56, 56, 1), (512, 128, 28, 28, 2)):
+        line = f"conv2d y x channels={outputs} kernel=1 bias=0"
+        yield (f"{line} on {inputs}x{height}x{width}",
+               [picture(inputs, height, width), line, "output y y"] + head("y"), batch)
+    conv = "conv2d a x channels=64 kernel=1 bias=0"
+    wide = {"channels": 64, "size": 14, "batch": 5}
+    yield chain("1x1 conv+bn, 64 channels", [conv, "batch_norm y a"], **wide)
+    # Few numbers, which can all be away from the ReLU's kink.
+    yield chain("1x1 conv+bn+add+relu, 16 channels",
+                ["conv2d a x channels=16 kernel=1 bias=0", "batch_norm b a", "add c b x", "relu y c"],
+                channels=16, size=10, batch=3)
+
+
 def all_cases():
     for group in (convolutions, grouped_convolutions, odd_kernels, image_inputs, one_channel_images,
                   batch_norms, pools, element_operations, concats, losses, chains, uneven_windows,
-                  functions, arithmetics, wide_convolutions):
+                  functions, arithmetics, wide_convolutions, points):
         yield from group()

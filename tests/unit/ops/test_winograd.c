@@ -92,7 +92,7 @@ enum { LAYERS = sizeof layers / sizeof *layers };
 
 /* Fewer tiles, as they are served; the last are so many that threads divide them. */
 static const struct layer served[] = {
-    {128, 128, 28, 28, 1, 1, 1}, {256, 80, 14, 14, 1, 1, 1}, {512, 64, 7, 7, 1, 1, 2},
+    {128, 128, 28, 28, 1, 1, 1}, {256, 80, 14, 14, 1, 1, 1}, {512, 64, 7, 7, 1, 1, 3},
     {80, 112, 9, 11, 2, 2, 1},   {64, 144, 13, 17, 0, 1, 1}, {64, 64, 56, 55, 1, 1, 1},
 };
 enum { SERVED = sizeof served / sizeof *served };
