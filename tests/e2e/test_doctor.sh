@@ -30,6 +30,13 @@ only_problem() {
         grep -A1 '^problem' "$WORK/findings" | grep -q -- '->'
 }
 
+# A kubelet tells of an image that was just imported half a minute later.
+every_node_tells() {
+    kubectl get nodes -o json | jq -e --arg image "$IMAGE" --argjson nodes "$NODES" \
+        '[.items[] | select(any(.status.images[]?.names[]?; endswith("/" + $image) or . == $image))] | length == $nodes'
+}
+must 'every node has told of the image' wait_for 120 every_node_tells
+
 must 'a claim is bound' claim workdisk 1Gi
 for kind in single-node multi-node pipeline elastic; do
     check "doctor finds nothing wrong with $kind" says '^ok ' k8s doctor $kind
