@@ -25,7 +25,7 @@
 enum {
     LANES = 8,
     WIDE = 16,            /* outputs of a panel */
-    PIXELS = 6,           /* at a time: 12 sums, 2 weights and a broadcast are 15 of 16 registers */
+    PIXELS = 6,           /* at a time */
     DEPTH = 288,          /* inputs times taps whose weights are used again and again: 18 kB */
     MOST_PIXELS = 64,     /* of a picture of y; beyond, the library is as fast... */
     MOST_STRIDED = 196,   /* ...and here where a 3x3 leaves pixels out */
@@ -127,7 +127,8 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
 
 #pragma GCC push_options
 #pragma GCC target("avx2,fma")
-#include "ops/avx2.h"
+#include "ops/product.h"
+#include "ops/taps.h"
 
 /* 16 outputs of all pixels of a picture, from some inputs. */
 struct piece {
@@ -159,26 +160,12 @@ INLINE void multiply(const struct piece *piece, int64_t first, int taps, int cou
     const float *x = piece->x + first * LANES, *weights = piece->weights;
     float *y = piece->y + first * LANES;
     __m256 sums[PIXELS][2];
-#pragma GCC unroll 6
-    for (int p = 0; p < count; p++)
-        sums[p][0] = sums[p][1] = _mm256_setzero_ps();
+    product_begin(sums, count);
     for (int64_t block = 0; block < piece->blocks; block++) {
         for (int tap = 0; tap < taps; tap++) {
             _mm_prefetch((const char *)next, _MM_HINT_T1);
             next += WIDE;
-#pragma GCC unroll 8
-            for (int lane = 0; lane < LANES; lane++) {
-                const float *at = weights + (lane * taps + tap) * WIDE;
-                __m256 low = _mm256_loadu_ps(at), high = _mm256_loadu_ps(at + LANES);
-                KEEP(low);
-                KEEP(high);
-#pragma GCC unroll 6
-                for (int p = 0; p < count; p++) {
-                    __m256 value = _mm256_broadcast_ss(x + p * LANES + lane);
-                    sums[p][0] = _mm256_fmadd_ps(value, low, sums[p][0]);
-                    sums[p][1] = _mm256_fmadd_ps(value, high, sums[p][1]);
-                }
-            }
+            product_add(sums, count, LANES, x, LANES, weights + tap * WIDE, taps * WIDE);
             x += piece->pixels * LANES;
         }
         weights += (int64_t)LANES * taps * WIDE;
@@ -198,26 +185,9 @@ INLINE void multiply_all(const struct piece *piece, int taps)
     for (int64_t g = 0; g < groups; g++) {
         int64_t count = (piece->pixels - first) / (groups - g);
         const float *next = piece->next + (g < LANES ? g * lines * WIDE : 0);
-        switch (count) {
-        case 6:
-            multiply(piece, first, taps, 6, next);
-            break;
-        case 5:
-            multiply(piece, first, taps, 5, next);
-            break;
-        case 4:
-            multiply(piece, first, taps, 4, next);
-            break;
-        case 3:
-            multiply(piece, first, taps, 3, next);
-            break;
-        case 2:
-            multiply(piece, first, taps, 2, next);
-            break;
-        default:
-            multiply(piece, first, taps, 1, next);
-            break;
-        }
+#define MULTIPLY(rows) multiply(piece, first, taps, rows, next)
+        PRODUCT_DISPATCH(count, MULTIPLY)
+#undef MULTIPLY
         first += count;
     }
 }
@@ -234,29 +204,14 @@ static void multiply_3x3(const struct piece *piece)
 
 /* --- The copies --- */
 
-/* One tap of a block of inputs: the pixels of x that meet it, zero where there are none. */
-INLINE void copy_tap(const struct dnn_conv *conv, const float *x, int64_t row, int64_t column,
-                     float *to)
-{
-    int64_t height = conv->src.dim[2], width = conv->src.dim[3];
-    for (int64_t r = 0; r < conv->dst.dim[2]; r++, row += conv->stride[0]) {
-        int64_t c = column;
-        for (int64_t i = 0; i < conv->dst.dim[3]; i++, c += conv->stride[1], to += LANES) {
-            bool inside = row >= 0 && row < height && c >= 0 && c < width;
-            _mm256_storeu_ps(to, inside ? _mm256_loadu_ps(x + (row * width + c) * LANES)
-                                        : _mm256_setzero_ps());
-        }
-    }
-}
-
 static void copy_blocks(const struct state *state, const float *x, int64_t blocks, float *to)
 {
     const struct dnn_conv *conv = &state->conv;
+    struct tap_rows all = {0, conv->dst.dim[2]};
     for (int64_t block = 0; block < blocks; block++, x += pixels_of(&conv->src) * LANES)
         for (int64_t r = 0; r < conv->weights.dim[2]; r++)
             for (int64_t c = 0; c < conv->weights.dim[3]; c++, to += state->pixels * LANES)
-                copy_tap(conv, x, r * conv->dilation[0] - conv->pad_before[0],
-                         c * conv->dilation[1] - conv->pad_before[1], to);
+                tap_copy(conv, x, r, c, all, to);
 }
 
 #pragma GCC pop_options

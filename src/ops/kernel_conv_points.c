@@ -1,15 +1,18 @@
-/* 1x1 convolutions in training on AVX2: forward and the gradient of x are the library's, that of the weights
- * is ours, by the products that Winograd's gradients have:
+/* 1x1 convolutions in training on AVX2, and those of 3x3 that leave pixels out: forward and the gradient of x
+ * are the library's, that of the weights is ours, by the products that Winograd's gradients have:
  *
- *     dy [out / 8][pixels][8]          x [in / 8][pixels][8]
- *          |                              |
+ *     dy [out / 8][pixels][8]          x [in / 8][pixels][8]   (those that meet a tap, copied where they are
+ *          |                              |                     not simply all)
  *          v                              v
  *     24 outputs by 4 inputs  +=  3 loads by 4 broadcasts, pixel by pixel
  *
- * The sums lie as the library's forward wants the weights, [out / 8][in][8], so they go straight into the
- * gradients. Some pixels of a picture at a time, which stay in the first-level cache while the inputs pass
- * by. Ours because the library's kernel is slower than its other passes, and than this
- * (docs/performance.md). Threads divide outputs, and no sum: the same bits for any number of them. */
+ * The sums lie as the library's forward wants the weights, [out / 8][in / 8][taps][8][8], so they go
+ * straight into the gradients. Some pixels at a time, of one picture or of several small ones, which stay
+ * in the first-level cache while the inputs pass by. Ours because the library's kernels are slower than
+ * its other passes, and than this (docs/performance.md). Threads divide outputs, and no sum: the same bits
+ * for any number of them. */
+#include <string.h>
+
 #include "base/arena.h"
 #include "base/error.h"
 #include "exec/known_ops.h"
@@ -21,21 +24,37 @@
 
 enum {
     LANES = WINOGRAD_LANES,
-    PIXELS = 192,        /* at a time: 3 blocks of dy are 18 kB */
-    FEWEST_PIXELS = 100, /* of a picture; below, the sums are read and written too often */
+    PIXELS = 196,        /* at a time, about: 3 blocks of dy are 19 kB */
+    FEWEST_PIXELS = 100, /* at a time; below, the sums are read and written too often */
 };
 
 struct state {
-    int64_t images, in, out, pixels;
+    struct dnn_conv conv;
+    int64_t images, in, out, pixels, taps;
+    bool copies; /* of x, tap by tap */
+    /* At a time: rows of one picture, or several pictures. */
+    int64_t rows, pictures;
 };
 
 /* --- Which convolutions --- */
 
+static bool is_unpadded(const struct dnn_conv *conv)
+{
+    return !conv->pad_before[0] && !conv->pad_before[1] && !conv->pad_after[0] &&
+           !conv->pad_after[1];
+}
+
 static bool is_point(const struct dnn_conv *conv)
 {
     return conv->weights.dim[2] == 1 && conv->weights.dim[3] == 1 && conv->stride[0] == 1 &&
-           conv->stride[1] == 1 && !conv->pad_before[0] && !conv->pad_before[1] &&
-           !conv->pad_after[0] && !conv->pad_after[1];
+           conv->stride[1] == 1 && is_unpadded(conv);
+}
+
+static bool leaves_out(const struct dnn_conv *conv)
+{
+    int64_t size = conv->weights.dim[2];
+    return (size == 1 || size == 3) && conv->weights.dim[3] == size && conv->stride[0] > 1 &&
+           conv->stride[1] > 1;
 }
 
 static bool weights_are_in_eights(const struct plan_builder *builder, const struct dnn_conv *conv)
@@ -52,16 +71,48 @@ static bool weights_are_in_eights(const struct plan_builder *builder, const stru
 static bool fits(const struct plan_builder *builder, const struct plan_node *node)
 {
     struct dnn_conv conv = conv_describe(builder, node);
-    return builder_is_training(builder) && conv.groups == 1 && !conv.bias && is_point(&conv) &&
-           conv.src.dim[1] % LANES == 0 && conv.dst.dim[1] % LANES == 0 &&
-           __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-           conv_is_in_eights(builder, node) && weights_are_in_eights(builder, &conv);
+    return builder_is_training(builder) && conv.groups == 1 && !conv.bias &&
+           (is_point(&conv) || leaves_out(&conv)) && conv.src.dim[1] % LANES == 0 &&
+           conv.dst.dim[1] % LANES == 0 && __builtin_cpu_supports("avx2") &&
+           __builtin_cpu_supports("fma") && conv_is_in_eights(builder, node) &&
+           weights_are_in_eights(builder, &conv);
+}
+
+static struct state describe(const struct plan_builder *builder, const struct plan_node *node)
+{
+    struct state state = {.conv = conv_describe(builder, node)};
+    const struct shape *y = &state.conv.dst;
+    int64_t height = y->dim[2], width = y->dim[3];
+    state.images = y->dim[0];
+    state.in = state.conv.src.dim[1];
+    state.out = y->dim[1];
+    state.pixels = height * width;
+    state.taps = state.conv.weights.dim[2] * state.conv.weights.dim[3];
+    state.copies = !is_point(&state.conv);
+    state.rows = PIXELS / width < 1 ? 1 : PIXELS / width < height ? PIXELS / width : height;
+    state.pictures = 1;
+    if (state.copies && state.pixels < PIXELS)
+        state.pictures =
+            PIXELS / state.pixels < state.images ? PIXELS / state.pixels : state.images;
+    return state;
 }
 
 static bool pays(const struct plan_builder *builder, const struct plan_node *node)
 {
-    struct shape y = builder_shape(builder, node->output);
-    return y.dim[2] * y.dim[3] >= FEWEST_PIXELS;
+    struct state state = describe(builder, node);
+    return state.pictures * state.pixels >= FEWEST_PIXELS;
+}
+
+static int64_t pixels_at_once(const struct state *state)
+{
+    return state->pictures * state->rows * state->conv.dst.dim[3];
+}
+
+/* Of one thread: the pixels of x that meet a tap, and those of dy where they are of several pictures. */
+static size_t floats_of_copies(const struct state *state)
+{
+    int64_t channels = state->copies ? state->in + (state->pictures > 1 ? state->out : 0) : 0;
+    return (size_t)(channels * pixels_at_once(state));
 }
 
 static int prepare(struct plan_builder *builder, struct plan_node *node, struct error *err)
@@ -77,11 +128,12 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
     const struct dnn_primitive *back = made.passes[PASS_BACKWARD];
     struct layout x = dnn_layout(forward, DNN_SRC), y = dnn_layout(forward, DNN_DST);
     struct layout weights = dnn_layout(forward, DNN_WEIGHTS);
-    struct shape in = builder_shape(builder, node->inputs[CONV_X]);
-    *state = (struct state){.images = in.dim[0],
-                            .in = in.dim[1],
-                            .out = builder_shape(builder, node->output).dim[1],
-                            .pixels = in.dim[2] * in.dim[3]};
+    *state = describe(builder, node);
+    if (state->copies) {
+        builder_use(builder, node, PASS_BACKWARD_WEIGHTS, ROLE_SCRATCH, NULL);
+        builder_buffer(builder, node, ROLE_SCRATCH,
+                       (size_t)builder_threads(builder) * floats_of_copies(state) * sizeof(float));
+    }
     builder_use(builder, node, PASS_BACKWARD_WEIGHTS, ROLE_INPUT + CONV_X, &x);
     builder_use(builder, node, PASS_BACKWARD_WEIGHTS, ROLE_GRADIENT, &y);
     builder_use(builder, node, PASS_BACKWARD_WEIGHTS, ROLE_GRADIENT_OF_INPUT + CONV_WEIGHTS,
@@ -93,26 +145,119 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
 
 /* --- The gradient of the weights --- */
 
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#include "ops/taps.h"
+
+/* Some pictures, or rows of one. */
+struct chunk {
+    int64_t picture, pictures;
+    struct tap_rows rows;
+};
+
+/* The pixels of x that meet a tap, [in / 8][pixels of the chunk][8]. */
+static void copy_tap(const struct state *state, const struct chunk *chunk, const float *x,
+                     int64_t tap, float *to)
+{
+    const struct dnn_conv *conv = &state->conv;
+    int64_t block_floats = conv->src.dim[2] * conv->src.dim[3] * LANES;
+    int64_t row_floats = conv->dst.dim[3] * LANES, columns = conv->weights.dim[3];
+    for (int64_t block = 0; block < state->in / LANES; block++)
+        for (int64_t p = 0; p < chunk->pictures; p++) {
+            int64_t picture = chunk->picture + p;
+            tap_copy(conv, x + (picture * state->in / LANES + block) * block_floats, tap / columns,
+                     tap % columns, chunk->rows, to);
+            to += chunk->rows.count * row_floats;
+        }
+}
+
+#pragma GCC pop_options
+
 struct share {
     const struct state *state;
     const float *x, *gradients;
     float *sums;
     int64_t first, last; /* blocks of 8 outputs */
+    float *copies;
 };
 
-/* Blocks by threes and twos. */
-static void add_pixels(const struct share *share, int64_t image, int64_t pixel, int64_t count)
+/* Whole pictures of some blocks of dy, [blocks][pictures][pixels][8]. */
+static void copy_gradients(const struct share *share, const struct chunk *chunk, float *to)
 {
     const struct state *state = share->state;
-    const float *x = share->x + (image * state->in * state->pixels) + pixel * LANES;
-    const float *gradients = share->gradients + image * state->out * state->pixels + pixel * LANES;
+    size_t picture_floats = (size_t)(state->pixels * LANES);
+    for (int64_t block = share->first; block < share->last; block++)
+        for (int64_t p = 0; p < chunk->pictures; p++, to += picture_floats) {
+            int64_t picture = chunk->picture + p;
+            const float *from =
+                share->gradients + (picture * state->out / LANES + block) * state->pixels * LANES;
+            memcpy(to, from, picture_floats * sizeof *to);
+        }
+}
+
+/* Blocks of outputs by threes and twos; `product` has what is the same for all of them, with the gradients
+ * and the sums of the first. */
+static void add_tap(const struct share *share, struct winograd_gradients product)
+{
     int64_t groups = (share->last - share->first + WINOGRAD_BLOCKS - 1) / WINOGRAD_BLOCKS;
     for (int64_t g = 0, block = share->first; g < groups; g++) {
-        int64_t left = share->last - block, blocks = (left + groups - g - 1) / (groups - g);
-        winograd_multiply_gradients(x, gradients + block * state->pixels * LANES,
-                                    share->sums + block * state->in * LANES, state->in, (int)blocks,
-                                    count, state->pixels, image > 0 || pixel > 0);
-        block += blocks;
+        int64_t left = share->last - block;
+        product.blocks = (int)((left + groups - g - 1) / (groups - g));
+        winograd_multiply_gradients(&product);
+        product.gradients += product.blocks * product.gradient_stride * LANES;
+        product.sums += product.blocks * product.out_step;
+        block += product.blocks;
+    }
+}
+
+static void add_chunk(const struct share *share, const struct chunk *chunk)
+{
+    const struct state *state = share->state;
+    int64_t width = state->conv.dst.dim[3], first_pixel = chunk->rows.first * width;
+    int64_t pixels = chunk->pictures * chunk->rows.count * width;
+    struct winograd_gradients product = {
+        .patches = share->x + (chunk->picture * state->in * state->pixels) + first_pixel * LANES,
+        .gradients = share->gradients +
+                     (chunk->picture * state->out + share->first * LANES) * state->pixels +
+                     first_pixel * LANES,
+        .patch_stride = state->pixels,
+        .gradient_stride = state->pixels,
+        .sums = share->sums + share->first * state->in * state->taps * LANES,
+        .out_step = state->in * state->taps * LANES,
+        .in_step = state->taps * LANES * LANES,
+        .in = state->in,
+        .tiles = pixels,
+        .add = chunk->picture > 0 || chunk->rows.first > 0,
+    };
+    if (chunk->pictures > 1) {
+        float *behind = share->copies + state->in * pixels_at_once(state);
+        copy_gradients(share, chunk, behind);
+        product.gradients = behind;
+        product.gradient_stride = pixels;
+    }
+    for (int64_t tap = 0; tap < state->taps; tap++, product.sums += LANES * LANES) {
+        if (state->copies) {
+            copy_tap(state, chunk, share->x, tap, share->copies);
+            product.patches = share->copies;
+            product.patch_stride = pixels;
+        }
+        add_tap(share, product);
+    }
+}
+
+static void run_share(const struct share *share)
+{
+    const struct state *state = share->state;
+    int64_t height = state->conv.dst.dim[2];
+    for (int64_t picture = 0; picture < state->images; picture += state->pictures) {
+        struct chunk chunk = {.picture = picture, .pictures = state->images - picture};
+        if (chunk.pictures > state->pictures)
+            chunk.pictures = state->pictures;
+        for (int64_t row = 0; row < height; row += state->rows) {
+            int64_t left = height - row;
+            chunk.rows = (struct tap_rows){row, left < state->rows ? left : state->rows};
+            add_chunk(share, &chunk);
+        }
     }
 }
 
@@ -121,19 +266,16 @@ static void backward_weights(const struct op_run *run)
     const struct state *state = weighted_own(run);
     int64_t blocks = state->out / LANES, threads = run->threads;
 #pragma omp parallel for schedule(static) if (threads > 1)
-    for (int64_t t = 0; t < threads; t++) {
-        struct share share = {state,
-                              run->inputs[CONV_X],
-                              run->gradients[0],
-                              run->input_gradients[CONV_WEIGHTS],
-                              blocks * t / threads,
-                              blocks * (t + 1) / threads};
-        for (int64_t image = 0; image < state->images; image++)
-            for (int64_t pixel = 0; pixel < state->pixels; pixel += PIXELS) {
-                int64_t left = state->pixels - pixel;
-                add_pixels(&share, image, pixel, left < PIXELS ? left : PIXELS);
-            }
-    }
+    for (int64_t t = 0; t < threads; t++)
+        run_share(&(struct share){
+            .state = state,
+            .x = run->inputs[CONV_X],
+            .gradients = run->gradients[0],
+            .sums = run->input_gradients[CONV_WEIGHTS],
+            .first = blocks * t / threads,
+            .last = blocks * (t + 1) / threads,
+            .copies = (float *)run->scratch + (size_t)t * floats_of_copies(state),
+        });
 }
 
 #else

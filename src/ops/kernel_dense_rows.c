@@ -24,7 +24,8 @@
 enum {
     LANES = 8,
     WIDE = 16,          /* outputs at a time */
-    ROWS = 6,           /* at a time: 12 sums, 2 weights and a broadcast are 15 of 16 registers */
+    ROWS = 6,           /* at a time */
+    UNROLLED = 4,       /* inputs */
     DEPTH = 256,        /* inputs whose weights are used again and again */
     FEWEST_INPUTS = 64, /* below, there is nothing to gain */
 };
@@ -70,7 +71,7 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
 
 #pragma GCC push_options
 #pragma GCC target("avx2,fma")
-#include "ops/avx2.h"
+#include "ops/product.h"
 
 /* 16 outputs of all rows, from some inputs. */
 struct piece {
@@ -103,22 +104,12 @@ INLINE void multiply(const struct piece *piece, int64_t first, int count)
     const float *x = piece->x + first * piece->in, *weights = piece->weights;
     float *y = piece->y + first * piece->out;
     __m256 sums[ROWS][2];
-#pragma GCC unroll 6
-    for (int r = 0; r < count; r++)
-        sums[r][0] = sums[r][1] = _mm256_setzero_ps();
-#pragma GCC unroll 4
-    for (int64_t i = 0; i < piece->depth; i++) {
-        __m256 low = _mm256_loadu_ps(weights + i * WIDE);
-        __m256 high = _mm256_loadu_ps(weights + i * WIDE + LANES);
-        KEEP(low);
-        KEEP(high);
-#pragma GCC unroll 6
-        for (int r = 0; r < count; r++) {
-            __m256 value = _mm256_broadcast_ss(x + r * piece->in + i);
-            sums[r][0] = _mm256_fmadd_ps(value, low, sums[r][0]);
-            sums[r][1] = _mm256_fmadd_ps(value, high, sums[r][1]);
-        }
-    }
+    int64_t i = 0;
+    product_begin(sums, count);
+    for (; i + UNROLLED <= piece->depth; i += UNROLLED)
+        product_add(sums, count, UNROLLED, x + i, piece->in, weights + i * WIDE, WIDE);
+    for (; i < piece->depth; i++)
+        product_add(sums, count, 1, x + i, piece->in, weights + i * WIDE, WIDE);
 #pragma GCC unroll 6
     for (int r = 0; r < count; r++)
         put(piece, sums[r][0], sums[r][1], y + r * piece->out);
@@ -159,24 +150,12 @@ static void multiply_rows(const struct piece *piece, int64_t rows)
     int64_t first = 0;
     for (; rows - first >= ROWS; first += ROWS)
         multiply(piece, first, ROWS);
-    switch (rows - first) {
-    case 1:
+    if (rows - first == 1)
         multiply_one(piece, first);
-        break;
-    case 2:
-        multiply(piece, first, 2);
-        break;
-    case 3:
-        multiply(piece, first, 3);
-        break;
-    case 4:
-        multiply(piece, first, 4);
-        break;
-    case 5:
-        multiply(piece, first, 5);
-        break;
-    default:
-        break;
+    else if (rows > first) {
+#define MULTIPLY(count) multiply(piece, first, count)
+        PRODUCT_DISPATCH(rows - first, MULTIPLY)
+#undef MULTIPLY
     }
 }
 

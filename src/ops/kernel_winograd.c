@@ -30,7 +30,7 @@ enum {
     TILES = 96,           /* at a time, of one thread */
     OUTPUTS = 64,         /* multiplied before their results are transformed */
     GRADIENT_TILES = 192, /* at a time, of all threads */
-    PIECE = 32,           /* inputs, and outputs, whose weights are transformed at a time */
+    PIECE = 128,          /* inputs whose weights for 16 outputs are transformed at a time */
 };
 
 /* A forward pass, or one that goes back to x: the same with turned weights. */
@@ -41,7 +41,7 @@ struct pass {
     size_t weight_plane, patch_plane, result_plane; /* floats */
     struct winograd_weights weights;                /* without data */
     bool bias, relu, add;
-    bool few; /* tiles: planes of weights are of a PIECE, patches are everybody's */
+    bool few; /* tiles: planes of weights are of a piece, patches are everybody's */
 };
 
 struct gradient {
@@ -128,10 +128,9 @@ static int64_t at_most(int64_t value, int64_t limit)
 
 static void choose_planes(struct pass *pass, int threads)
 {
-    int64_t outputs = pass->few ? PIECE : OUTPUTS;
-    pass->tiles_at_once =
-        pass->few ? round_up(pass->tiles, WINOGRAD_TILES) : choose_tiles(pass->tiles, threads);
-    pass->weight_plane = plane_of(pass->few ? PIECE * PIECE : pass->in * pass->out);
+    int64_t outputs = pass->few ? WINOGRAD_OUTPUTS : OUTPUTS;
+    pass->tiles_at_once = pass->few ? pass->tiles : choose_tiles(pass->tiles, threads);
+    pass->weight_plane = plane_of(pass->few ? PIECE * WINOGRAD_OUTPUTS : pass->in * pass->out);
     pass->patch_plane = plane_of(pass->in * pass->tiles_at_once);
     pass->result_plane = plane_of(at_most(pass->out, outputs) * pass->tiles_at_once);
 }
@@ -344,30 +343,37 @@ static void run_many(const struct pass *pass, const float *bias, int threads, fl
 
 /* --- The same with few tiles --- */
 
-static void take_piece(const struct pass *pass, float *planes, int64_t out, int64_t outputs,
-                       int64_t in, int64_t inputs)
+/* Asks for one of WINOGRAD_PLANES parts of the weights of a piece. */
+static void fetch_part(const struct pass *pass, int64_t out, int64_t in, int64_t part)
 {
-    struct winograd_weights piece = pass->weights;
-    piece.data += in * piece.in_stride;
-    piece.in = inputs;
-    for (int64_t k = 0; k < outputs; k += WINOGRAD_OUTPUTS)
-        winograd_take_weights(&piece, out + k, planes + k * inputs, pass->weight_plane);
+    enum { LINE = 16 };
+    const struct winograd_weights *weights = &pass->weights;
+    const float *from = weights->data + out * weights->out_stride + in * weights->in_stride;
+    int64_t lines = at_most(pass->in - in, PIECE) * weights->in_stride / LINE;
+    int64_t last = (part + 1) * lines / WINOGRAD_PLANES;
+    for (int64_t line = part * lines / WINOGRAD_PLANES; line < last; line++)
+        __builtin_prefetch(from + line * LINE, 0, 2);
 }
 
+/* 16 outputs. While one piece is multiplied, the weights of the next one come from memory. */
 static void run_outputs(const struct pass *pass, const struct room *room, int64_t out,
-                        const float *bias)
+                        int64_t next_out, const float *bias)
 {
-    int64_t outputs = at_most(pass->out - out, PIECE);
     for (int64_t in = 0; in < pass->in; in += PIECE) {
-        int64_t inputs = at_most(pass->in - in, PIECE);
-        take_piece(pass, room->weights, out, outputs, in, inputs);
-        for (size_t p = 0; p < WINOGRAD_PLANES; p++)
+        struct winograd_weights piece = pass->weights;
+        bool last = in + PIECE >= pass->in;
+        piece.data += in * piece.in_stride;
+        piece.in = at_most(pass->in - in, PIECE);
+        winograd_take_weights(&piece, out, room->weights, pass->weight_plane);
+        for (size_t p = 0; p < WINOGRAD_PLANES; p++) {
+            fetch_part(pass, last ? next_out : out, last ? 0 : in + PIECE, (int64_t)p);
             winograd_multiply(room->weights + p * pass->weight_plane,
                               room->patches + p * pass->patch_plane + in * pass->tiles_at_once,
-                              room->results + p * pass->result_plane, inputs, outputs, pass->tiles,
-                              pass->tiles_at_once, in > 0);
+                              room->results + p * pass->result_plane, piece.in, WINOGRAD_OUTPUTS,
+                              pass->tiles, pass->tiles_at_once, in > 0);
+        }
     }
-    put_outputs(pass, room, out, outputs, (struct winograd_range){0, pass->tiles}, bias);
+    put_outputs(pass, room, out, WINOGRAD_OUTPUTS, (struct winograd_range){0, pass->tiles}, bias);
 }
 
 static void run_few(const struct pass *pass, const float *bias, int threads, float *scratch)
@@ -381,8 +387,10 @@ static void run_few(const struct pass *pass, const float *bias, int threads, flo
     for (int t = 0; t < threads; t++) {
         float *share = shares + (size_t)t * floats_of_thread(pass);
         struct room room = {share, scratch, share + WINOGRAD_PLANES * pass->weight_plane};
-        for (int64_t out = (int64_t)t * PIECE; out < pass->out; out += (int64_t)threads * PIECE)
-            run_outputs(pass, &room, out, bias);
+        for (int64_t out = (int64_t)t * WINOGRAD_OUTPUTS, next; out < pass->out; out = next) {
+            next = out + (int64_t)threads * WINOGRAD_OUTPUTS;
+            run_outputs(pass, &room, out, next < pass->out ? next : out, bias);
+        }
     }
 }
 
@@ -446,12 +454,19 @@ static void multiply_planes(const struct sums *sums, struct winograd_range tiles
     for (int64_t i = 0; i < WINOGRAD_PLANES * groups; i++) {
         size_t plane = (size_t)(i / groups);
         int64_t first = i % groups * WIDE, left = (out - first) / LANES;
-        winograd_multiply_gradients(sums->patches + plane * sums->gradient->patch_plane,
-                                    sums->tiles + plane * sums->gradient->tile_plane +
-                                        first * GRADIENT_TILES,
-                                    sums->weights + plane * sums->gradient->sum_plane + first * in,
-                                    in, left < WINOGRAD_BLOCKS ? (int)left : WINOGRAD_BLOCKS,
-                                    tiles.count, GRADIENT_TILES, tiles.first > 0);
+        winograd_multiply_gradients(&(struct winograd_gradients){
+            .patches = sums->patches + plane * sums->gradient->patch_plane,
+            .gradients = sums->tiles + plane * sums->gradient->tile_plane + first * GRADIENT_TILES,
+            .patch_stride = GRADIENT_TILES,
+            .gradient_stride = GRADIENT_TILES,
+            .sums = sums->weights + plane * sums->gradient->sum_plane + first * in,
+            .out_step = in * LANES,
+            .in_step = (int64_t)LANES * LANES,
+            .in = in,
+            .tiles = tiles.count,
+            .blocks = left < WINOGRAD_BLOCKS ? (int)left : WINOGRAD_BLOCKS,
+            .add = tiles.first > 0,
+        });
     }
 }
 

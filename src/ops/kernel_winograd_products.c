@@ -5,36 +5,20 @@
 #if defined(__x86_64__)
 #pragma GCC push_options
 #pragma GCC target("avx2,fma")
-#include "ops/avx2.h"
+#include "ops/product.h"
 
 enum { LANES = WINOGRAD_LANES, WIDE = WINOGRAD_OUTPUTS, TILES = WINOGRAD_TILES };
 
-/* 6 tiles by 16 outputs: 12 sums, 2 weights and a patch are 15 of 16 registers. */
+/* Up to 6 tiles by 16 outputs. */
 INLINE void multiply_tiles(const float *weights, const float *patches, float *results, int64_t in,
-                           int64_t stride, bool add)
+                           int64_t stride, int count, bool add)
 {
     __m256 sums[TILES][2];
+    product_begin(sums, count);
+    for (int64_t block = 0; block < in / LANES; block++, weights += LANES * WIDE)
+        product_add(sums, count, LANES, patches + block * stride * LANES, LANES, weights, WIDE);
 #pragma GCC unroll 6
-    for (int t = 0; t < TILES; t++)
-        sums[t][0] = sums[t][1] = _mm256_setzero_ps();
-    for (int64_t block = 0; block < in / LANES; block++) {
-        const float *patch = patches + block * stride * LANES;
-#pragma GCC unroll 8
-        for (int lane = 0; lane < LANES; lane++) {
-            __m256 low = _mm256_loadu_ps(weights), high = _mm256_loadu_ps(weights + LANES);
-            KEEP(low);
-            KEEP(high);
-            weights += WIDE;
-#pragma GCC unroll 6
-            for (int t = 0; t < TILES; t++) {
-                __m256 value = _mm256_broadcast_ss(patch + t * LANES + lane);
-                sums[t][0] = _mm256_fmadd_ps(value, low, sums[t][0]);
-                sums[t][1] = _mm256_fmadd_ps(value, high, sums[t][1]);
-            }
-        }
-    }
-#pragma GCC unroll 6
-    for (int t = 0; t < TILES; t++) {
+    for (int t = 0; t < count; t++) {
         float *low = results + t * LANES, *high = low + stride * LANES;
         if (add) {
             sums[t][0] = _mm256_add_ps(sums[t][0], _mm256_loadu_ps(low));
@@ -45,28 +29,39 @@ INLINE void multiply_tiles(const float *weights, const float *patches, float *re
     }
 }
 
-/* 16 outputs' weights stay in the first-level cache while all tiles pass by. */
+/* 16 outputs' weights stay in the first-level cache while all tiles pass by: by sixes and fives, where
+ * there are enough. */
 void winograd_multiply(const float *weights, const float *patches, float *results, int64_t in,
                        int64_t outputs, int64_t tiles, int64_t stride, bool add)
 {
+    int64_t groups = (tiles + TILES - 1) / TILES;
     for (int64_t out = 0; out < outputs; out += WIDE)
-        for (int64_t tile = 0; tile < tiles; tile += TILES)
-            multiply_tiles(weights + out * in, patches + tile * LANES,
-                           results + (out / LANES * stride + tile) * LANES, in, stride, add);
+        for (int64_t g = 0, first = 0, count; g < groups; g++, first += count) {
+            const float *from = patches + first * LANES;
+            float *to = results + (out / LANES * stride + first) * LANES;
+            count = (tiles - first + groups - g - 1) / (groups - g);
+#define MULTIPLY(rows) multiply_tiles(weights + out * in, from, to, in, stride, rows, add)
+            PRODUCT_DISPATCH(count, MULTIPLY)
+#undef MULTIPLY
+        }
 }
 
 /* 4 inputs by 8, 16 or 24 outputs, over all tiles. The sums start at zero and are added to what is there
- * at the end: less error than going on from it. */
-INLINE void multiply_inputs(const float *patches, const float *gradients, float *sums, int64_t in,
-                            int blocks, int64_t tiles, int64_t stride, bool add)
+ * at the end: less error than going on from it. `blocks` is a constant to the compiler. */
+INLINE void multiply_inputs(const struct winograd_gradients *product, const float *patches,
+                            float *sums, int blocks)
 {
     enum { INPUTS = 4 };
+    const float *gradients = product->gradients;
     __m256 sum[INPUTS][WINOGRAD_BLOCKS];
 #pragma GCC unroll 4
     for (int i = 0; i < INPUTS; i++)
 #pragma GCC unroll 3
         for (int b = 0; b < blocks; b++)
             sum[i][b] = _mm256_setzero_ps();
+    int64_t tiles = product->tiles, stride = product->gradient_stride;
+    int64_t out_step = product->out_step;
+    bool add = product->add; /* not to be read again after each store */
     for (int64_t t = 0; t < tiles; t++) {
         __m256 gradient[WINOGRAD_BLOCKS];
 #pragma GCC unroll 3
@@ -86,26 +81,26 @@ INLINE void multiply_inputs(const float *patches, const float *gradients, float 
     for (int i = 0; i < INPUTS; i++)
 #pragma GCC unroll 3
         for (int b = 0; b < blocks; b++) {
-            float *to = sums + (b * in + i) * LANES;
+            float *to = sums + b * out_step + i * LANES;
             if (add)
                 sum[i][b] = _mm256_add_ps(sum[i][b], _mm256_loadu_ps(to));
             _mm256_storeu_ps(to, sum[i][b]);
         }
 }
 
-void winograd_multiply_gradients(const float *patches, const float *gradients, float *sums,
-                                 int64_t in, int blocks, int64_t tiles, int64_t stride, bool add)
+void winograd_multiply_gradients(const struct winograd_gradients *product)
 {
     enum { INPUTS = 4 };
-    for (int64_t i = 0; i < in; i += INPUTS) {
-        const float *from = patches + i / LANES * stride * LANES + i % LANES;
-        float *to = sums + i * LANES;
-        if (blocks == 3)
-            multiply_inputs(from, gradients, to, in, 3, tiles, stride, add);
-        else if (blocks == 2)
-            multiply_inputs(from, gradients, to, in, 2, tiles, stride, add);
+    for (int64_t i = 0; i < product->in; i += INPUTS) {
+        int64_t block = i / LANES, lane = i % LANES;
+        const float *from = product->patches + block * product->patch_stride * LANES + lane;
+        float *to = product->sums + block * product->in_step + lane * LANES;
+        if (product->blocks == 3)
+            multiply_inputs(product, from, to, 3);
+        else if (product->blocks == 2)
+            multiply_inputs(product, from, to, 2);
         else
-            multiply_inputs(from, gradients, to, in, 1, tiles, stride, add);
+            multiply_inputs(product, from, to, 1);
     }
 }
 

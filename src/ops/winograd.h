@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 enum { WINOGRAD_LANES = 8, WINOGRAD_TILE = 4, WINOGRAD_PLANES = 36 };
-/* The products work on so many tiles, and on so many outputs, at once. */
+/* The products work on up to so many tiles, and on so many outputs, at once. */
 enum { WINOGRAD_TILES = 6, WINOGRAD_OUTPUTS = 16 };
 
 /* Tiles over so many results. */
@@ -80,14 +80,22 @@ void winograd_put_weights(const float *planes, size_t plane, const struct winogr
 /* --- Products of one plane (kernel_winograd_products.c) --- */
 
 /* results [outputs / 8][stride][8] (+)= weights [outputs / 16][in][16] by patches [in / 8][stride][8],
- * for the first `tiles` of `stride` tiles, which must be a multiple of WINOGRAD_TILES: so many are read
- * and written up to the next multiple. */
+ * for the first `tiles` of `stride` tiles. */
 void winograd_multiply(const float *weights, const float *patches, float *results, int64_t in,
                        int64_t outputs, int64_t tiles, int64_t stride, bool add);
-/* sums [blocks][in][8] (+)= patches [in / 8][stride][8] by gradients [blocks][stride][8], over the first
- * `tiles`; `blocks` is at most WINOGRAD_BLOCKS. */
+/* sums (+)= patches [in / 8][patch_stride][8] by gradients [blocks][gradient_stride][8], over the first
+ * `tiles`. Those of output block b and input i are the 8 numbers at
+ * b * out_step + i / 8 * in_step + i % 8 * 8. */
 enum { WINOGRAD_BLOCKS = 3 };
-void winograd_multiply_gradients(const float *patches, const float *gradients, float *sums,
-                                 int64_t in, int blocks, int64_t tiles, int64_t stride, bool add);
+struct winograd_gradients {
+    const float *patches, *gradients;
+    int64_t patch_stride, gradient_stride;
+    float *sums;
+    int64_t out_step, in_step;
+    int64_t in, tiles;
+    int blocks; /* at most WINOGRAD_BLOCKS */
+    bool add;
+};
+void winograd_multiply_gradients(const struct winograd_gradients *product);
 
 #endif

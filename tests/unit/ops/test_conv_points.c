@@ -1,11 +1,13 @@
-/* That threads do not change the bits of a 1x1's weight gradients, which the reference cases compare with
- * PyTorch's; and that pictures which are too small keep the library's kernel. */
+/* That threads do not change the bits of the weight gradients of 1x1 convolutions and of those that leave
+ * pixels out, which the reference cases compare with PyTorch's; and that pictures which are too small keep
+ * the library's kernel. */
 #include "base/strbuf.h"
 #include "support/subject.h"
 #include "support/test.h"
 
 struct layer {
     int in, out, height, width, batch;
+    const char *window;
 };
 
 static struct subject open_layer(const struct layer *layer, int threads)
@@ -13,10 +15,10 @@ static struct subject open_layer(const struct layer *layer, int threads)
     char text[512];
     snprintf(text, sizeof text,
              "input x f32 %d %d %d\n"
-             "conv2d y x channels=%d kernel=1 bias=0\n"
+             "conv2d y x channels=%d bias=0 %s\n"
              "output y y\ninput label i32\nglobal_avg_pool g y\nflatten f g\n"
              "dense logits f units=4\nsoftmax_cross_entropy each logits label\nloss each\n",
-             layer->in, layer->height, layer->width, layer->out);
+             layer->in, layer->height, layer->width, layer->out, layer->window);
     struct plan_options options = {.mode = PLAN_TRAIN, .batch = layer->batch, .threads = threads};
     return subject_open(text, options, 7);
 }
@@ -31,9 +33,17 @@ static bool has_kernel(const struct subject *subject)
     return found;
 }
 
-/* Fewer blocks of outputs than threads, threes and twos; pixels that fill no piece, and several pieces. */
+/* Fewer blocks of outputs than threads, threes and twos; pixels that fill no piece, and several pieces;
+ * several small pictures at a time, of which the last are fewer. */
 static const struct layer layers[] = {
-    {16, 16, 10, 10, 2}, {64, 72, 11, 13, 3}, {24, 40, 20, 21, 2}, {256, 64, 14, 14, 2}};
+    {16, 16, 10, 10, 2, "kernel=1"},
+    {64, 72, 11, 13, 3, "kernel=1"},
+    {24, 40, 20, 21, 2, "kernel=1"},
+    {256, 64, 14, 14, 2, "kernel=1"},
+    {64, 72, 28, 27, 2, "kernel=1 stride=2"},
+    {16, 24, 30, 41, 2, "kernel=3 stride=2 padding=same"},
+    {32, 16, 14, 14, 6, "kernel=3 stride=2 padding=explicit before=1 after=0"},
+};
 enum { LAYERS = sizeof layers / sizeof *layers };
 
 TEST(conv_points, has_the_same_bits_with_any_number_of_threads)
@@ -57,7 +67,7 @@ TEST(conv_points, has_the_same_bits_with_any_number_of_threads)
 
 TEST(conv_points, leaves_small_pictures_to_the_library)
 {
-    struct subject subject = open_layer(&(struct layer){64, 64, 7, 7, 2}, 1);
+    struct subject subject = open_layer(&(struct layer){64, 64, 7, 7, 2, "kernel=1"}, 1);
     ASSERT_TRUE(!has_kernel(&subject));
     subject_close(&subject);
 }

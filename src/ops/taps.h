@@ -1,0 +1,34 @@
+/* A convolution's tap is a 1x1 convolution with the pixels of x that meet it. Include it inside the part
+ * of a file that is compiled for AVX2. */
+#ifndef OPS_TAPS_H
+#define OPS_TAPS_H
+
+#include "exec/dnn.h"
+#include "ops/avx2.h"
+
+enum { TAP_LANES = 8 };
+
+/* Rows of y. */
+struct tap_rows {
+    int64_t first, count;
+};
+
+/* The pixels of one block of 8 channels of x that meet tap (row, column) for some rows of y, in their
+ * order, [rows][width of y][8]; zero where there are none. */
+INLINE void tap_copy(const struct dnn_conv *conv, const float *x, int64_t row, int64_t column,
+                     struct tap_rows rows, float *to)
+{
+    int64_t height = conv->src.dim[2], width = conv->src.dim[3];
+    int64_t from = row * conv->dilation[0] - conv->pad_before[0] + rows.first * conv->stride[0];
+    int64_t left = column * conv->dilation[1] - conv->pad_before[1];
+    for (int64_t r = 0; r < rows.count; r++, from += conv->stride[0]) {
+        int64_t c = left;
+        for (int64_t i = 0; i < conv->dst.dim[3]; i++, c += conv->stride[1], to += TAP_LANES) {
+            bool inside = from >= 0 && from < height && c >= 0 && c < width;
+            _mm256_storeu_ps(to, inside ? _mm256_loadu_ps(x + (from * width + c) * TAP_LANES)
+                                        : _mm256_setzero_ps());
+        }
+    }
+}
+
+#endif
