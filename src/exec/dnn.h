@@ -1,5 +1,5 @@
 /* Our face of oneDNN: the only way to it. Written for 2.6; the 3.x releases differ in almost every
- * creation call, and with this border they are one file to port. */
+ * creation call, and with this border they are two files to port. */
 #ifndef EXEC_DNN_H
 #define EXEC_DNN_H
 
@@ -13,8 +13,8 @@ struct error;
 struct dnn_primitive; /* a compiled kernel; may run on any thread, one at a time */
 struct dnn_call;      /* a primitive with its memory */
 
-/* How a tensor's elements lie in memory: a plain value, compared with layout_equal. Never build a
- * blocked one by hand; ask a kernel of the library's. */
+/* How a tensor's elements lie in memory: a plain value, compared with layout_equal. For a
+ * kernel of the library's ask it which it wants: one that was built by hand may get its reference kernel. */
 enum { LAYOUT_BYTES = 704 };
 struct layout {
     _Alignas(8) unsigned char opaque[LAYOUT_BYTES];

@@ -29,6 +29,7 @@ extern const struct op_kernel conv_kernel_dnn;      /* oneDNN's, for everything 
 extern const struct op_kernel conv_kernel_thin;     /* ours, for one input channel on AVX2 */
 extern const struct op_kernel conv_kernel_winograd; /* ours, 3x3 with many channels on AVX2 */
 extern const struct op_kernel conv_kernel_panels;   /* ours, small pictures served on AVX2 */
-extern const struct op_kernel conv_kernel_points;   /* 1x1, the weights' gradient ours on AVX2 */
+extern const struct op_kernel
+    conv_kernel_points; /* 1x1 or strided, weights' gradient ours on AVX2 */
 
 #endif

@@ -10,8 +10,9 @@
  * its share of the weights once a picture.
  *
  * Ours because on pictures of 7 pixels a side, or of 14 where a 3x3 leaves pixels out, the library's kernels
- * reach two thirds of the speed that they have on larger ones, and Winograd's method transforms too many weights for too few tiles
- * (docs/performance.md). Results are the same for any number of threads: no sum is divided among them. */
+ * reach two thirds of the speed that they have on larger ones, and Winograd's method transforms too many
+ * weights for too few tiles (docs/performance.md). Results are the same for any number of threads: no sum is
+ * divided among them. */
 #include <math.h>
 
 #include "base/arena.h"
@@ -129,6 +130,7 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
 #pragma GCC target("avx2,fma")
 #include "ops/product.h"
 #include "ops/taps.h"
+_Static_assert((int)PIXELS == (int)PRODUCT_ROWS, "pixels are the rows of a product");
 
 /* 16 outputs of all pixels of a picture, from some inputs. */
 struct piece {
@@ -177,7 +179,7 @@ INLINE void multiply(const struct piece *piece, int64_t first, int taps, int cou
     }
 }
 
-/* Pixels by sixes and fives, or one group of fewer. */
+/* Pixels by sixes and fives where there are many. */
 INLINE void multiply_all(const struct piece *piece, int taps)
 {
     int64_t groups = (piece->pixels + PIXELS - 1) / PIXELS, first = 0;
@@ -233,8 +235,9 @@ static void run_inputs(const struct share *share, const float *x, int64_t in, in
     bool begins = in == 0, ends = in + depth == state->in;
     int64_t panel_floats = state->in * state->taps * WIDE;
     const float *weights = share->weights + in * state->taps * WIDE;
-    /* After the last panel its own inputs go on. */
-    const float *after = weights + share->first * panel_floats + depth * state->taps * WIDE;
+    /* After the last panel the first one's next inputs, or its first for the next picture. */
+    const float *after = share->weights + share->first * panel_floats +
+                         (ends ? 0 : (in + depth) * state->taps * WIDE);
     for (int64_t panel = share->first; panel < share->last; panel++) {
         const float *own = weights + panel * panel_floats;
         struct piece piece = {

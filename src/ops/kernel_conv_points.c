@@ -115,6 +115,12 @@ static size_t floats_of_copies(const struct state *state)
     return (size_t)(channels * pixels_at_once(state));
 }
 
+static bool is_in_eights(const struct layout *layout)
+{
+    struct layout_form form;
+    return layout_form(layout, &form) && form.inner == LANES;
+}
+
 static int prepare(struct plan_builder *builder, struct plan_node *node, struct error *err)
 {
     struct state *state = ARENA_NEW(builder_arena(builder), struct state);
@@ -127,8 +133,10 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
     const struct dnn_primitive *forward = made.passes[PASS_FORWARD];
     const struct dnn_primitive *back = made.passes[PASS_BACKWARD];
     struct layout x = dnn_layout(forward, DNN_SRC), y = dnn_layout(forward, DNN_DST);
-    struct layout weights = dnn_layout(forward, DNN_WEIGHTS);
     *state = describe(builder, node);
+    struct layout weights = layout_both_in_eights(&state->conv.weights);
+    if (!is_in_eights(&x) || !is_in_eights(&y))
+        return error_set(err, ERROR_KERNEL, "this convolution's layout is not in blocks of 8");
     if (state->copies) {
         builder_use(builder, node, PASS_BACKWARD_WEIGHTS, ROLE_SCRATCH, NULL);
         builder_buffer(builder, node, ROLE_SCRATCH,
@@ -216,11 +224,11 @@ static void add_chunk(const struct share *share, const struct chunk *chunk)
     int64_t width = state->conv.dst.dim[3], first_pixel = chunk->rows.first * width;
     int64_t pixels = chunk->pictures * chunk->rows.count * width;
     struct winograd_gradients product = {
-        .patches = share->x + (chunk->picture * state->in * state->pixels) + first_pixel * LANES,
+        .patches = share->copies,
+        .patch_stride = pixels,
         .gradients = share->gradients +
                      (chunk->picture * state->out + share->first * LANES) * state->pixels +
                      first_pixel * LANES,
-        .patch_stride = state->pixels,
         .gradient_stride = state->pixels,
         .sums = share->sums + share->first * state->in * state->taps * LANES,
         .out_step = state->in * state->taps * LANES,
@@ -229,6 +237,11 @@ static void add_chunk(const struct share *share, const struct chunk *chunk)
         .tiles = pixels,
         .add = chunk->picture > 0 || chunk->rows.first > 0,
     };
+    if (!state->copies) {
+        product.patches =
+            share->x + chunk->picture * state->in * state->pixels + first_pixel * LANES;
+        product.patch_stride = state->pixels;
+    }
     if (chunk->pictures > 1) {
         float *behind = share->copies + state->in * pixels_at_once(state);
         copy_gradients(share, chunk, behind);
@@ -236,11 +249,8 @@ static void add_chunk(const struct share *share, const struct chunk *chunk)
         product.gradient_stride = pixels;
     }
     for (int64_t tap = 0; tap < state->taps; tap++, product.sums += LANES * LANES) {
-        if (state->copies) {
+        if (state->copies)
             copy_tap(state, chunk, share->x, tap, share->copies);
-            product.patches = share->copies;
-            product.patch_stride = pixels;
-        }
         add_tap(share, product);
     }
 }
@@ -249,6 +259,8 @@ static void run_share(const struct share *share)
 {
     const struct state *state = share->state;
     int64_t height = state->conv.dst.dim[2];
+    if (share->first == share->last)
+        return;
     for (int64_t picture = 0; picture < state->images; picture += state->pictures) {
         struct chunk chunk = {.picture = picture, .pictures = state->images - picture};
         if (chunk.pictures > state->pictures)
@@ -274,7 +286,8 @@ static void backward_weights(const struct op_run *run)
             .sums = run->input_gradients[CONV_WEIGHTS],
             .first = blocks * t / threads,
             .last = blocks * (t + 1) / threads,
-            .copies = (float *)run->scratch + (size_t)t * floats_of_copies(state),
+            .copies =
+                state->copies ? (float *)run->scratch + (size_t)t * floats_of_copies(state) : NULL,
         });
 }
 

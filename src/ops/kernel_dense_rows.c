@@ -72,6 +72,7 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
 #pragma GCC push_options
 #pragma GCC target("avx2,fma")
 #include "ops/product.h"
+_Static_assert((int)ROWS == (int)PRODUCT_ROWS, "rows are those of a product");
 
 /* 16 outputs of all rows, from some inputs. */
 struct piece {

@@ -8,6 +8,7 @@
 #include "ops/product.h"
 
 enum { LANES = WINOGRAD_LANES, WIDE = WINOGRAD_OUTPUTS, TILES = WINOGRAD_TILES };
+_Static_assert((int)TILES == (int)PRODUCT_ROWS, "tiles are the rows of a product");
 
 /* Up to 6 tiles by 16 outputs. */
 INLINE void multiply_tiles(const float *weights, const float *patches, float *results, int64_t in,
@@ -29,8 +30,8 @@ INLINE void multiply_tiles(const float *weights, const float *patches, float *re
     }
 }
 
-/* 16 outputs' weights stay in the first-level cache while all tiles pass by: by sixes and fives, where
- * there are enough. */
+/* 16 outputs' weights stay in the first-level cache while all tiles pass by: by sixes and fives
+ * where there are many. */
 void winograd_multiply(const float *weights, const float *patches, float *results, int64_t in,
                        int64_t outputs, int64_t tiles, int64_t stride, bool add)
 {

@@ -6,7 +6,7 @@
 
 #include "ops/avx2.h"
 
-enum { PRODUCT_ROWS = 6, PRODUCT_COLUMNS = 16, PRODUCT_LANES = 8 };
+enum { PRODUCT_ROWS = 6, PRODUCT_LANES = 8 };
 
 INLINE void product_begin(__m256 sums[PRODUCT_ROWS][2], int rows)
 {
@@ -35,7 +35,7 @@ INLINE void product_add(__m256 sums[PRODUCT_ROWS][2], int rows, int depth, const
     }
 }
 
-/* CALL(rows) with the number as a constant, for 1 to 6 of them. */
+/* CALL(rows) with the number as a constant, for 1 to PRODUCT_ROWS of them. */
 #define PRODUCT_DISPATCH(rows, CALL)                                                               \
     switch (rows) {                                                                                \
     case 6:                                                                                        \

@@ -83,10 +83,10 @@ void winograd_put_weights(const float *planes, size_t plane, const struct winogr
  * for the first `tiles` of `stride` tiles. */
 void winograd_multiply(const float *weights, const float *patches, float *results, int64_t in,
                        int64_t outputs, int64_t tiles, int64_t stride, bool add);
+enum { WINOGRAD_BLOCKS = 3 };
 /* sums (+)= patches [in / 8][patch_stride][8] by gradients [blocks][gradient_stride][8], over the first
  * `tiles`. Those of output block b and input i are the 8 numbers at
  * b * out_step + i / 8 * in_step + i % 8 * 8. */
-enum { WINOGRAD_BLOCKS = 3 };
 struct winograd_gradients {
     const float *patches, *gradients;
     int64_t patch_stride, gradient_stride;

@@ -468,15 +468,15 @@ def points():
         line = f"conv2d y x channels={outputs} kernel=1 bias=0"
         yield (f"{line} on {inputs}x{height}x{width}",
                [picture(inputs, height, width), line, "output y y"] + head("y"), batch)
-    # Those that leave pixels out: rows of a picture at a time, whole ones, several small ones, of which the last
-    # are fewer; every padding, and steps between taps.
+    # Those that leave pixels out: rows of a picture at a time, whole ones, several small ones, of which one is left;
+    # wide rows, every padding, and steps between taps.
     for inputs, outputs, height, width, batch, window in (
             (64, 128, 56, 56, 1, "kernel=1 stride=2"), (24, 40, 29, 31, 2, "kernel=1 stride=3"),
             (64, 72, 56, 56, 1, "kernel=3 stride=2 padding=same"),
             (128, 128, 28, 28, 2, "kernel=3 stride=2 padding=explicit before=1 after=1"),
-            (64, 64, 14, 14, 7, "kernel=3 stride=2 padding=explicit before=1 after=1"),
+            (64, 64, 14, 14, 5, "kernel=3 stride=2 padding=explicit before=1 after=1"),
             (16, 24, 33, 27, 2, "kernel=3 stride=3 dilation=2 padding=same"),
-            (40, 16, 21, 45, 3, "kernel=3 stride=2")):
+            (40, 16, 21, 45, 3, "kernel=3 stride=2"), (16, 16, 5, 411, 2, "kernel=3 stride=2 padding=same")):
         line = f"conv2d y x channels={outputs} bias=0 {window}"
         yield (f"{line} on {inputs}x{height}x{width}",
                [picture(inputs, height, width), line, "output y y"] + head("y"), batch)

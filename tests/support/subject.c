@@ -1,6 +1,7 @@
 #include "support/subject.h"
 
 #include "base/arena.h"
+#include "base/strbuf.h"
 #include "exec/sparse.h"
 #include "support/network_text.h"
 #include "support/test.h"
@@ -162,4 +163,25 @@ void subject_write(struct subject *subject, int index, struct tensor tensor)
 {
     struct error err = {0};
     ASSERT_OK(params_write(subject->params, index, &tensor, &err), err);
+}
+
+static bool has_avx2(void)
+{
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+    return false;
+#endif
+}
+
+void subject_need_kernel(const struct subject *subject, const char *name)
+{
+    struct strbuf text;
+    if (!has_avx2())
+        test_skip("the kernel is for processors with AVX2 and FMA");
+    strbuf_init(&text);
+    plan_explain(subject->plan, &text);
+    if (!strstr(text.text, name))
+        fail_msg("%s was not chosen:\n%s", name, text.text);
+    strbuf_release(&text);
 }

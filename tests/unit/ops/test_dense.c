@@ -2,7 +2,6 @@
  * threads. */
 #include <math.h>
 
-#include "base/strbuf.h"
 #include "support/subject.h"
 #include "support/test.h"
 
@@ -29,23 +28,12 @@ static struct subject open_layer(const struct layer *layer, int threads)
     return subject_open(text, options, 7);
 }
 
-static void need_kernel(const struct subject *subject)
-{
-    struct strbuf text;
-    strbuf_init(&text);
-    plan_explain(subject->plan, &text);
-    bool found = strstr(text.text, "own:rows");
-    strbuf_release(&text);
-    if (!found)
-        test_skip("the kernel is for processors with AVX2 and FMA");
-}
-
 TEST(dense, is_as_exact_as_single_precision_allows)
 {
     for (int i = 0; i < LAYERS; i++) {
         const struct layer *layer = &layers[i];
         struct subject subject = open_layer(layer, 1);
-        need_kernel(&subject);
+        subject_need_kernel(&subject, "own:rows");
         plan_forward(subject.plan, subject.inputs, subject.outputs);
         struct tensor weights =
             subject_read(&subject, params_find(subject.params, "dense/weights"));
@@ -75,7 +63,7 @@ TEST(dense, serves_the_same_bits_with_any_number_of_threads)
     /* Enough operations that a plan takes as many threads as it is given. */
     static const struct layer large = {4096, 8192, 11, true};
     struct subject one = open_layer(&large, 1);
-    need_kernel(&one);
+    subject_need_kernel(&one, "own:rows");
     plan_forward(one.plan, one.inputs, one.outputs);
     for (int threads = 2; threads <= 5; threads += 3) {
         struct subject more = open_layer(&large, threads);
