@@ -44,6 +44,9 @@ def jemalloc():
 
 
 def tuning(threads):
+    if not jemalloc():
+        raise Failed("libjemalloc.so.2 is not installed, and without it the peers are slower than they "
+                     "could be (Debian: libjemalloc2)")
     return {"LD_PRELOAD": str(jemalloc()),
             "MALLOC_CONF": "dirty_decay_ms:-1,muzzy_decay_ms:-1,thp:always",
             "OMP_PROC_BIND": "true", "OMP_NUM_THREADS": str(threads)}
