@@ -17,7 +17,8 @@ struct dnn_conv conv_describe(const struct plan_builder *builder, const struct p
  * not reorder. */
 int conv_layouts(const struct plan_builder *builder, const struct plan_node *node, struct layout *x,
                  struct layout *y, struct error *err);
-/* Whether in both channels come in blocks of 8. */
+/* Whether channels come in blocks of 8; in both layouts of a convolution. */
+bool conv_layout_is_in_eights(const struct layout *layout);
 bool conv_is_in_eights(const struct plan_builder *builder, const struct plan_node *node);
 
 /* The library's primitives of the passes that the plan wants; `weights`: the gradient of those, too. */

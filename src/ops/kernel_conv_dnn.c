@@ -45,7 +45,7 @@ int conv_layouts(const struct plan_builder *builder, const struct plan_node *nod
     return 0;
 }
 
-static bool is_in_eights(const struct layout *layout)
+bool conv_layout_is_in_eights(const struct layout *layout)
 {
     struct layout_form form;
     return layout_form(layout, &form) && form.inner == 8 && form.blocks > 1;
@@ -54,7 +54,8 @@ static bool is_in_eights(const struct layout *layout)
 bool conv_is_in_eights(const struct plan_builder *builder, const struct plan_node *node)
 {
     struct layout x, y;
-    return conv_layouts(builder, node, &x, &y, NULL) == 0 && is_in_eights(&x) && is_in_eights(&y);
+    return conv_layouts(builder, node, &x, &y, NULL) == 0 && conv_layout_is_in_eights(&x) &&
+           conv_layout_is_in_eights(&y);
 }
 
 static int make_backward(struct plan_builder *builder, const struct plan_node *node,

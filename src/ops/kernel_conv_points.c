@@ -115,12 +115,6 @@ static size_t floats_of_copies(const struct state *state)
     return (size_t)(channels * pixels_at_once(state));
 }
 
-static bool is_in_eights(const struct layout *layout)
-{
-    struct layout_form form;
-    return layout_form(layout, &form) && form.inner == LANES;
-}
-
 static int prepare(struct plan_builder *builder, struct plan_node *node, struct error *err)
 {
     struct state *state = ARENA_NEW(builder_arena(builder), struct state);
@@ -135,7 +129,7 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
     struct layout x = dnn_layout(forward, DNN_SRC), y = dnn_layout(forward, DNN_DST);
     *state = describe(builder, node);
     struct layout weights = layout_both_in_eights(&state->conv.weights);
-    if (!is_in_eights(&x) || !is_in_eights(&y))
+    if (!conv_layout_is_in_eights(&x) || !conv_layout_is_in_eights(&y))
         return error_set(err, ERROR_KERNEL, "this convolution's layout is not in blocks of 8");
     if (state->copies) {
         builder_use(builder, node, PASS_BACKWARD_WEIGHTS, ROLE_SCRATCH, NULL);
