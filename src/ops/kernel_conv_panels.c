@@ -301,15 +301,6 @@ static void forward(const struct op_run *run)
         run_thread(run, t, threads);
 }
 
-#else
-
-#define fits op_fits_never
-#define pays NULL
-#define prepare NULL
-#define forward NULL
-
-#endif
-
 const struct op_kernel conv_kernel_panels = {
     .name = "panels",
     .fits = fits,
@@ -319,3 +310,9 @@ const struct op_kernel conv_kernel_panels = {
     .relu_forward = true,
     .residual_serving = true,
 };
+
+#else
+
+const struct op_kernel conv_kernel_panels = {.name = "panels", .fits = op_fits_never};
+
+#endif

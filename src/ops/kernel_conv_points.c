@@ -285,15 +285,6 @@ static void backward_weights(const struct op_run *run)
         });
 }
 
-#else
-
-#define fits op_fits_never
-#define pays NULL
-#define prepare NULL
-#define backward_weights NULL
-
-#endif
-
 const struct op_kernel conv_kernel_points = {
     .name = "points",
     .fits = fits,
@@ -302,3 +293,9 @@ const struct op_kernel conv_kernel_points = {
     .pass = {weighted_forward, backward_weights, weighted_backward},
     .relu_forward = true,
 };
+
+#else
+
+const struct op_kernel conv_kernel_points = {.name = "points", .fits = op_fits_never};
+
+#endif

@@ -196,14 +196,6 @@ static void forward(const struct op_run *run)
         run_outputs(state, run, t * panels / threads * WIDE, (t + 1) * panels / threads * WIDE);
 }
 
-#else
-
-#define fits op_fits_never
-#define prepare NULL
-#define forward NULL
-
-#endif
-
 const struct op_kernel dense_kernel_rows = {
     .name = "rows",
     .fits = fits,
@@ -211,3 +203,9 @@ const struct op_kernel dense_kernel_rows = {
     .pass = {forward, NULL, NULL},
     .relu_forward = true,
 };
+
+#else
+
+const struct op_kernel dense_kernel_rows = {.name = "rows", .fits = op_fits_never};
+
+#endif

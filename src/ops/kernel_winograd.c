@@ -498,17 +498,6 @@ static void backward_weights(const struct op_run *run)
         memcpy(run->input_gradients[CONV_BIAS], sums.bias, (size_t)pass->out * sizeof *sums.bias);
 }
 
-#else
-
-#define fits op_fits_never
-#define pays NULL
-#define prepare NULL
-#define forward NULL
-#define backward_weights NULL
-#define backward NULL
-
-#endif
-
 const struct op_kernel conv_kernel_winograd = {
     .name = "winograd",
     .fits = fits,
@@ -518,3 +507,9 @@ const struct op_kernel conv_kernel_winograd = {
     .relu_forward = true,
     .residual_serving = true,
 };
+
+#else
+
+const struct op_kernel conv_kernel_winograd = {.name = "winograd", .fits = op_fits_never};
+
+#endif
