@@ -50,6 +50,8 @@ $(BUILD)/%.o: %.c | lists
 	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 $(BUILD)/tests/%.o: CPPFLAGS += -Itests
+# A seed means the same numbers everywhere, also where a*b+c could be one instruction, rounded once.
+$(BUILD)/src/tensor/random.o: CFLAGS += -ffp-contract=off
 # The live page is part of the program, and so are the descriptors of the services it has.
 $(BUILD)/src/watch/page.o $(BUILD)/src/serve/rest_page.o: $(wildcard web/*)
 PROTOS   := $(shell find proto -name '*.proto')
