@@ -17,6 +17,11 @@ int thread_start(pthread_t *thread, void *(*main)(void *context), void *context)
  * was. */
 void thread_step_back(int nicer);
 
+/* The calling thread, and those it starts from now on, take short turns on the processor: woken, it runs
+ * within a fraction of a millisecond even where others compute, instead of after their turns, and has no
+ * larger share than before. From Linux 6.12 on; elsewhere nothing happens. */
+void thread_take_short_turns(void);
+
 /* OpenMP's helpers of the calling thread end, and are started anew by its next parallel region. Between
  * two regions they spin for 3 ms before they sleep, or only for microseconds when all that were started,
  * by whichever thread, are more than the cores. */

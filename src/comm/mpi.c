@@ -292,6 +292,7 @@ static int start(struct mpi *mpi, struct error *err)
 static void *talk(void *context)
 {
     struct mpi *mpi = context;
+    thread_take_short_turns(); /* those who compute would keep the core while a socket runs dry */
     int status = start(mpi, &mpi->failure);
     pthread_mutex_lock(&mpi->lock);
     mpi->started = true;

@@ -192,6 +192,8 @@ int plan_build_backward(struct plan_builder *builder);
  * is made from, the steps that bring it back. */
 int plan_choose_recomputed(struct plan *plan, struct error *err);
 void builder_bring_back(struct plan_builder *builder, value_id value);
+/* bucket.c: memory for them, and the first cut. */
+int plan_make_buckets(struct plan *plan, struct error *err);
 /* liveness.c: offsets for all slab buffers. */
 int plan_place_buffers(struct plan *plan, struct error *err);
 /* fold.c: fills the copies of a serving plan. */

@@ -160,6 +160,7 @@ static void *work(void *context)
 {
     struct worker *worker = context;
     struct batcher *batcher = worker->batcher;
+    thread_take_short_turns();
     pthread_mutex_lock(&batcher->lock);
     for (;;) {
         struct inference *dropped = NULL;

@@ -40,6 +40,7 @@ static void *turn(void *context)
     struct door_thread *thread = context;
     struct grpc_door *door = thread->door;
     double ticked = clock_seconds();
+    thread_take_short_turns();
     for (;;) {
         grpc_event event =
             door->grpc->grpc_completion_queue_next(thread->queue, next_tick(thread), NULL);

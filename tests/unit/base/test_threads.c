@@ -2,6 +2,8 @@
 
 #include <sched.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/threads.h"
@@ -56,6 +58,46 @@ TEST(threads, that_step_back_are_nicer_than_they_were_and_others_not)
     for (int i = 0; i < 3; i++)
         ASSERT_INT(seen[i], ==, before + 3 * i < NICEST ? before + 3 * i : NICEST);
     ASSERT_INT(getpriority(PRIO_PROCESS, 0), ==, before);
+}
+
+/* Nanoseconds of the calling thread's turns, which the kernel has behind size, policy, flags, niceness and
+ * priority; 0: it does not tell. */
+static uint64_t turn_nanoseconds(void)
+{
+    uint64_t words[6] = {0};
+    return syscall(SYS_sched_getattr, 0, words, sizeof words, 0) == 0 ? words[3] : 0;
+}
+
+struct turns_seen {
+    uint64_t nanoseconds;
+    int niceness, policy;
+};
+
+static void *take_short_turns(void *context)
+{
+    struct turns_seen *seen = context;
+    thread_step_back(2);
+    thread_take_short_turns();
+    *seen = (struct turns_seen){turn_nanoseconds(), getpriority(PRIO_PROCESS, 0),
+                                sched_getscheduler(0)};
+    return NULL;
+}
+
+TEST(threads, that_take_short_turns_keep_their_niceness_and_others_their_turns)
+{
+    int niceness = getpriority(PRIO_PROCESS, 0), policy = sched_getscheduler(0);
+    uint64_t before = turn_nanoseconds();
+    struct turns_seen seen;
+    pthread_t thread;
+    ASSERT_INT(thread_start(&thread, take_short_turns, &seen), ==, 0);
+    pthread_join(thread, NULL);
+    ASSERT_INT(seen.niceness, ==, niceness + 2 < 19 ? niceness + 2 : 19);
+    ASSERT_INT(seen.policy, ==, policy);
+    ASSERT_INT(turn_nanoseconds(), ==, before);
+    if (before == 0 || policy != SCHED_OTHER) /* a kernel before 6.12, or idle priority: as it was */
+        ASSERT_INT(seen.nanoseconds, ==, before);
+    else
+        ASSERT_INT(seen.nanoseconds, ==, 100000);
 }
 
 TEST(clock, goes_forward_and_knows_when_the_process_started)
