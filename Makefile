@@ -3,7 +3,7 @@
 # make test       what ./test runs    make bench                     us and the peers, alternated
 # make interop    with real others    make long                      what takes hours
 # make e2e        on a real cluster   make crash                     kills and torn files
-# make fuzz       short fuzzing
+# make fuzz       short fuzzing       make check-arm64               C tests for arm64, emulated
 # make format     clang-format        make fresh                     ./run and ./test on a bare Debian 12
 # make image      the OCI image       make check-image               the same bytes, and does it run?
 NAME     := lockstep
@@ -50,6 +50,8 @@ $(BUILD)/%.o: %.c | lists
 	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 $(BUILD)/tests/%.o: CPPFLAGS += -Itests
+# A seed means the same numbers everywhere, also where a*b+c could be one instruction, rounded once.
+$(BUILD)/src/tensor/random.o: CFLAGS += -ffp-contract=off
 # The live page is part of the program, and so are the descriptors of the services it has.
 $(BUILD)/src/watch/page.o $(BUILD)/src/serve/rest_page.o: $(wildcard web/*)
 PROTOS   := $(shell find proto -name '*.proto')
@@ -97,6 +99,12 @@ check-threads: export TSAN_OPTIONS := suppressions=$(CURDIR)/tests/support/tsan.
 check-threads: $(THREAD_TESTS)
 	@tools/run-tests $(THREAD_TESTS)
 .PHONY: check-threads
+
+# For arm64, by a cross compiler, under an emulator.
+check-arm64: $(BUILD)/$(NAME)
+	@tools/install-packages packages-arm64.txt
+	@tools/check-arm64
+.PHONY: check-arm64
 
 # Expected pages change only here, and the diff is read.
 golden: $(BUILD)/$(NAME)

@@ -61,10 +61,16 @@ const char *dnn_version(void)
 
 const char *dnn_instruction_set(void)
 {
+#if defined(__x86_64__)
     dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
     if (isa >= dnnl_cpu_isa_avx512_core)
         return isa >= dnnl_cpu_isa_avx512_core_amx ? "avx512_core_amx" : "avx512_core";
     return isa >= dnnl_cpu_isa_avx2 ? "avx2" : isa >= dnnl_cpu_isa_avx ? "avx" : "sse41";
+#elif defined(__aarch64__)
+    return "arm64";
+#else
+    return "portable";
+#endif
 }
 
 void dnn_set_threads(int threads)

@@ -21,7 +21,8 @@ struct layout {
 };
 
 const char *dnn_version(void);
-/* The instruction set the library's kernels will use here, such as "avx2". */
+/* The instruction set the library's kernels will use here, such as "avx2"; "arm64" there, since it does not
+ * tell more. */
 const char *dnn_instruction_set(void);
 /* How many threads primitives made and run from this thread use. */
 void dnn_set_threads(int threads);
@@ -31,7 +32,9 @@ struct layout layout_channels_last(const struct shape *shape); /* N, H, W, C in 
 struct layout layout_any(const struct shape *shape);           /* the kernel's choice */
 /* Weights [O, I, ...] as [O / 16][I][...][16]; O is a multiple of 16. */
 struct layout layout_outputs_in_sixteens(const struct shape *shape);
-/* As [O / 8][I / 8][...][8 of I][8 of O]; both are multiples of 8. */
+/* Pictures [N, C, H, W] as [N][C / 8][H][W][8]; C is a multiple of 8. */
+struct layout layout_channels_in_eights(const struct shape *shape);
+/* Weights as [O / 8][I / 8][...][8 of I][8 of O]; both are multiples of 8. */
 struct layout layout_both_in_eights(const struct shape *shape);
 bool layout_equal(const struct layout *a, const struct layout *b);
 bool layout_is_plain(const struct layout *layout);

@@ -39,33 +39,37 @@ struct layout layout_any(const struct shape *shape)
     return layout;
 }
 
+/* Takes numbers of one dimension together, `size` of them, inside of all that there is. */
+static void block(struct layout *layout, int dimension, int size)
+{
+    dnnl_memory_desc_t *d = desc(layout);
+    dnnl_blocking_desc_t *blocking = &d->format_desc.blocking;
+    assert(d->dims[dimension] % size == 0);
+    blocking->inner_blks[blocking->inner_nblks] = size;
+    blocking->inner_idxs[blocking->inner_nblks++] = dimension;
+    for (int i = dimension; i < d->ndims; i++)
+        blocking->strides[i] *= size;
+}
+
 struct layout layout_outputs_in_sixteens(const struct shape *shape)
 {
-    enum { SIXTEEN = 16 };
-    assert(shape->dim[0] % SIXTEEN == 0);
     struct layout layout = layout_plain(shape);
-    dnnl_blocking_desc_t *blocking = &desc(&layout)->format_desc.blocking;
-    blocking->inner_nblks = 1;
-    blocking->inner_blks[0] = SIXTEEN;
-    blocking->inner_idxs[0] = 0;
-    for (int i = 0; i < shape->ndim; i++)
-        blocking->strides[i] *= SIXTEEN;
+    block(&layout, 0, 16);
+    return layout;
+}
+
+struct layout layout_channels_in_eights(const struct shape *shape)
+{
+    struct layout layout = layout_plain(shape);
+    block(&layout, 1, 8);
     return layout;
 }
 
 struct layout layout_both_in_eights(const struct shape *shape)
 {
-    enum { EIGHT = 8 };
-    assert(shape->dim[0] % EIGHT == 0 && shape->dim[1] % EIGHT == 0);
     struct layout layout = layout_plain(shape);
-    dnnl_blocking_desc_t *blocking = &desc(&layout)->format_desc.blocking;
-    blocking->inner_nblks = 2;
-    blocking->inner_blks[0] = blocking->inner_blks[1] = EIGHT;
-    blocking->inner_idxs[0] = 1;
-    blocking->inner_idxs[1] = 0;
-    blocking->strides[0] *= EIGHT;
-    for (int i = 1; i < shape->ndim; i++)
-        blocking->strides[i] *= EIGHT * EIGHT;
+    block(&layout, 1, 8);
+    block(&layout, 0, 8);
     return layout;
 }
 

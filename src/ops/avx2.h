@@ -1,13 +1,8 @@
-/* What our AVX2 kernels share. Include it inside the part of a file that is compiled for AVX2. */
+/* What kernels that are for AVX2 only share. Include it inside the part of a file that is compiled for AVX2. */
 #ifndef OPS_AVX2_H
 #define OPS_AVX2_H
 
-#include <immintrin.h>
-#include <stdint.h>
-
-#define INLINE static inline __attribute__((always_inline))
-/* In a register: the compiler would rather load it again for every product. */
-#define KEEP(vector) __asm__ volatile("" : "+x"(vector))
+#include "ops/f32x8.h"
 
 /* Bit k of the byte becomes lane k: all ones or zero. */
 INLINE __m256 expand_bits(uint8_t bits)

@@ -13,8 +13,8 @@ struct conv_attributes {
 /* The convolution of this node, for the library; the batch is the plan's. */
 struct dnn_conv conv_describe(const struct plan_builder *builder, const struct plan_node *node);
 
-/* The layouts that the library's kernel would take and give: those of ours, too, so that neighbours need
- * not reorder. */
+/* The layouts of our kernels: those that the library's kernel would take and give, so that neighbours need
+ * not reorder, but channels in eights where the library has plain layouts only. */
 int conv_layouts(const struct plan_builder *builder, const struct plan_node *node, struct layout *x,
                  struct layout *y, struct error *err);
 /* Whether channels come in blocks of 8; in both layouts of a convolution. */
@@ -28,8 +28,8 @@ int conv_make_passes(struct plan_builder *builder, struct plan_node *node, bool 
 
 extern const struct op_kernel conv_kernel_dnn;      /* oneDNN's, for everything */
 extern const struct op_kernel conv_kernel_thin;     /* ours, for one input channel on AVX2 */
-extern const struct op_kernel conv_kernel_winograd; /* ours, 3x3 with many channels on AVX2 */
-extern const struct op_kernel conv_kernel_panels;   /* ours, small pictures served on AVX2 */
+extern const struct op_kernel conv_kernel_winograd; /* ours, 3x3 with many channels */
+extern const struct op_kernel conv_kernel_panels;   /* ours, small pictures served */
 extern const struct op_kernel
     conv_kernel_points; /* 1x1 or strided, weights' gradient ours on AVX2 */
 

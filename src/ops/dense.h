@@ -4,6 +4,6 @@
 
 #include "exec/op.h"
 
-extern const struct op_kernel dense_kernel_rows; /* ours, for serving on AVX2 */
+extern const struct op_kernel dense_kernel_rows; /* ours, for serving */
 
 #endif

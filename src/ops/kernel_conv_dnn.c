@@ -31,6 +31,19 @@ struct dnn_conv conv_describe(const struct plan_builder *builder, const struct p
     return conv;
 }
 
+/* On NEON the library has kernels for plain layouts only, none that ours should adapt to. (Where it has
+ * blocks on arm64, with registers of 512 bits, it is left alone.) */
+static void name_layout(struct layout *layout)
+{
+#if defined(__aarch64__)
+    struct shape shape = layout_shape(layout);
+    if (shape.dim[1] % 8 == 0 && layout_is_plain(layout))
+        *layout = layout_channels_in_eights(&shape);
+#else
+    (void)layout;
+#endif
+}
+
 int conv_layouts(const struct plan_builder *builder, const struct plan_node *node, struct layout *x,
                  struct layout *y, struct error *err)
 {
@@ -42,6 +55,8 @@ int conv_layouts(const struct plan_builder *builder, const struct plan_node *nod
     *x = dnn_layout(conv, DNN_SRC);
     *y = dnn_layout(conv, DNN_DST);
     dnn_primitive_destroy(conv);
+    name_layout(x);
+    name_layout(y);
     return 0;
 }
 

@@ -1,4 +1,4 @@
-/* Convolutions of small pictures in a plan for serving, on AVX2: few pixels, many weights.
+/* Convolutions of small pictures in a plan for serving: few pixels, many weights.
  *
  *     weights [out / 16][in][taps][16]      x [in / 8][pixels][8]   (a copy for each tap, where there are
  *               |                             |                      several or pixels are left out)
@@ -19,9 +19,11 @@
 #include "base/error.h"
 #include "exec/known_ops.h"
 #include "ops/conv_attributes.h"
+#include "ops/product.h"
+#include "ops/taps.h"
 #include "ops/winograd.h"
 
-#if defined(__x86_64__)
+#if F32X8
 
 enum {
     LANES = 8,
@@ -61,8 +63,7 @@ static bool fits(const struct plan_builder *builder, const struct plan_node *nod
     return builder_is_serving(builder) && conv.groups == 1 && (taps == 1 || taps == 9) &&
            pixels_of(&conv.dst) <= most_pixels(&conv) && conv.src.dim[1] >= FEWEST_CHANNELS &&
            conv.src.dim[1] % LANES == 0 && conv.dst.dim[1] >= FEWEST_CHANNELS &&
-           conv.dst.dim[1] % WIDE == 0 && __builtin_cpu_supports("avx2") &&
-           __builtin_cpu_supports("fma") && conv_is_in_eights(builder, node);
+           conv.dst.dim[1] % WIDE == 0 && f32x8_is_here() && conv_is_in_eights(builder, node);
 }
 
 /* Winograd's method needs fewer products for 3x3, but transforms weights: with few tiles that is more. */
@@ -107,7 +108,7 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
     *state = describe(builder, node);
     struct layout sixteens = layout_outputs_in_sixteens(&state->conv.weights);
     node->state = state;
-    builder_kernel_name(builder, node, "own:panels:avx2");
+    builder_kernel_name(builder, node, "own:panels:" F32X8_NAME);
     builder_output(builder, node, &y);
     if (state->conv.sum)
         builder_accumulate(builder, node);
@@ -126,10 +127,8 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
 
 /* --- The product --- */
 
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
-#include "ops/product.h"
-#include "ops/taps.h"
+F32X8_BEGIN
+
 _Static_assert((int)PIXELS == (int)PRODUCT_ROWS, "pixels are the rows of a product");
 
 /* 16 outputs of all pixels of a picture, from some inputs. */
@@ -144,14 +143,13 @@ struct piece {
     float least;       /* 0: ReLU */
 };
 
-INLINE void put(const struct piece *piece, __m256 sum, float *y, int high)
+INLINE void put(const struct piece *piece, f32x8 sum, float *y, int high)
 {
     if (piece->bias)
-        sum = _mm256_add_ps(sum, _mm256_loadu_ps(piece->bias + high * LANES));
+        sum = f32x8_add(sum, f32x8_load(piece->bias + high * LANES));
     if (piece->add)
-        sum = _mm256_add_ps(sum, _mm256_loadu_ps(y));
-    /* In this order what is no number stays none. */
-    _mm256_storeu_ps(y, _mm256_max_ps(_mm256_set1_ps(piece->least), sum));
+        sum = f32x8_add(sum, f32x8_load(y));
+    f32x8_store(y, f32x8_at_least(f32x8_all(piece->least), sum));
 }
 
 /* `count` pixels from `first` on. The taps and the count are constants to the compiler. Each block of
@@ -161,11 +159,11 @@ INLINE void multiply(const struct piece *piece, int64_t first, int taps, int cou
 {
     const float *x = piece->x + first * LANES, *weights = piece->weights;
     float *y = piece->y + first * LANES;
-    __m256 sums[PIXELS][2];
+    f32x8 sums[PIXELS][2];
     product_begin(sums, count);
     for (int64_t block = 0; block < piece->blocks; block++) {
         for (int tap = 0; tap < taps; tap++) {
-            _mm_prefetch((const char *)next, _MM_HINT_T1);
+            __builtin_prefetch(next, 0, 2);
             next += WIDE;
             product_add(sums, count, LANES, x, LANES, weights + tap * WIDE, taps * WIDE);
             x += piece->pixels * LANES;
@@ -216,7 +214,7 @@ static void copy_blocks(const struct state *state, const float *x, int64_t block
                 tap_copy(conv, x, r, c, all, to);
 }
 
-#pragma GCC pop_options
+F32X8_END
 
 /* --- A picture --- */
 
@@ -301,15 +299,6 @@ static void forward(const struct op_run *run)
         run_thread(run, t, threads);
 }
 
-#else
-
-#define fits op_fits_never
-#define pays NULL
-#define prepare NULL
-#define forward NULL
-
-#endif
-
 const struct op_kernel conv_kernel_panels = {
     .name = "panels",
     .fits = fits,
@@ -319,3 +308,9 @@ const struct op_kernel conv_kernel_panels = {
     .relu_forward = true,
     .residual_serving = true,
 };
+
+#else
+
+const struct op_kernel conv_kernel_panels = {.name = "panels", .fits = op_fits_never};
+
+#endif

@@ -17,9 +17,11 @@
 #include "base/error.h"
 #include "exec/known_ops.h"
 #include "ops/conv_attributes.h"
+#include "ops/taps.h"
 #include "ops/weighted.h"
 #include "ops/winograd.h"
 
+/* The library's forward pass has blocks of 8 channels on AVX2 only. */
 #if defined(__x86_64__)
 
 enum {
@@ -73,8 +75,7 @@ static bool fits(const struct plan_builder *builder, const struct plan_node *nod
     struct dnn_conv conv = conv_describe(builder, node);
     return builder_is_training(builder) && conv.groups == 1 && !conv.bias &&
            (is_point(&conv) || leaves_out(&conv)) && conv.src.dim[1] % LANES == 0 &&
-           conv.dst.dim[1] % LANES == 0 && __builtin_cpu_supports("avx2") &&
-           __builtin_cpu_supports("fma") && conv_is_in_eights(builder, node) &&
+           conv.dst.dim[1] % LANES == 0 && f32x8_is_here() && conv_is_in_eights(builder, node) &&
            weights_are_in_eights(builder, &conv);
 }
 
@@ -147,9 +148,7 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
 
 /* --- The gradient of the weights --- */
 
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
-#include "ops/taps.h"
+F32X8_BEGIN
 
 /* Some pictures, or rows of one. */
 struct chunk {
@@ -173,7 +172,7 @@ static void copy_tap(const struct state *state, const struct chunk *chunk, const
         }
 }
 
-#pragma GCC pop_options
+F32X8_END
 
 struct share {
     const struct state *state;
@@ -285,15 +284,6 @@ static void backward_weights(const struct op_run *run)
         });
 }
 
-#else
-
-#define fits op_fits_never
-#define pays NULL
-#define prepare NULL
-#define backward_weights NULL
-
-#endif
-
 const struct op_kernel conv_kernel_points = {
     .name = "points",
     .fits = fits,
@@ -302,3 +292,9 @@ const struct op_kernel conv_kernel_points = {
     .pass = {weighted_forward, backward_weights, weighted_backward},
     .relu_forward = true,
 };
+
+#else
+
+const struct op_kernel conv_kernel_points = {.name = "points", .fits = op_fits_never};
+
+#endif

@@ -1,4 +1,4 @@
-/* Dense layers of a plan for serving, on AVX2: few rows, many weights.
+/* Dense layers of a plan for serving: few rows, many weights.
  *
  *     weights [out / 16][in][16]        x [rows][in]
  *               |                          |
@@ -17,9 +17,10 @@
 #include "base/error.h"
 #include "exec/known_ops.h"
 #include "ops/dense.h"
+#include "ops/product.h"
 #include "ops/weighted.h"
 
-#if defined(__x86_64__)
+#if F32X8
 
 enum {
     LANES = 8,
@@ -41,7 +42,7 @@ static bool fits(const struct plan_builder *builder, const struct plan_node *nod
     struct shape x = builder_shape(builder, node->inputs[WEIGHTED_X]);
     struct shape y = builder_shape(builder, node->output);
     return builder_is_serving(builder) && x.ndim == 2 && x.dim[1] >= FEWEST_INPUTS &&
-           y.dim[1] % WIDE == 0 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+           y.dim[1] % WIDE == 0 && f32x8_is_here();
 }
 
 static int prepare(struct plan_builder *builder, struct plan_node *node, struct error *err)
@@ -60,7 +61,7 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
                             .bias = node->input_count > WEIGHTED_BIAS,
                             .relu = node->relu};
     node->state = state;
-    builder_kernel_name(builder, node, "own:rows:avx2");
+    builder_kernel_name(builder, node, "own:rows:" F32X8_NAME);
     builder_output(builder, node, &plain);
     builder_use_plain(builder, node, PASS_FORWARD, ROLE_INPUT, WEIGHTED_X);
     builder_use(builder, node, PASS_FORWARD, ROLE_INPUT + WEIGHTED_WEIGHTS, &sixteens);
@@ -69,9 +70,8 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
     return 0;
 }
 
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
-#include "ops/product.h"
+F32X8_BEGIN
+
 _Static_assert((int)ROWS == (int)PRODUCT_ROWS, "rows are those of a product");
 
 /* 16 outputs of all rows, from some inputs. */
@@ -88,15 +88,14 @@ struct piece {
 static const float no_bias[WIDE];
 
 /* Ends the sums of 16 outputs of one row. */
-INLINE void put(const struct piece *piece, __m256 low, __m256 high, float *y)
+INLINE void put(const struct piece *piece, f32x8 low, f32x8 high, float *y)
 {
     const float *to_add = piece->add ? y : piece->bias;
-    __m256 least = _mm256_set1_ps(piece->least);
-    low = _mm256_add_ps(low, _mm256_loadu_ps(to_add));
-    high = _mm256_add_ps(high, _mm256_loadu_ps(to_add + LANES));
-    /* In this order what is no number stays none. */
-    _mm256_storeu_ps(y, _mm256_max_ps(least, low));
-    _mm256_storeu_ps(y + LANES, _mm256_max_ps(least, high));
+    f32x8 least = f32x8_all(piece->least);
+    low = f32x8_add(low, f32x8_load(to_add));
+    high = f32x8_add(high, f32x8_load(to_add + LANES));
+    f32x8_store(y, f32x8_at_least(least, low));
+    f32x8_store(y + LANES, f32x8_at_least(least, high));
 }
 
 /* `count` rows from `first` on; the count is a constant to the compiler. */
@@ -104,7 +103,7 @@ INLINE void multiply(const struct piece *piece, int64_t first, int count)
 {
     const float *x = piece->x + first * piece->in, *weights = piece->weights;
     float *y = piece->y + first * piece->out;
-    __m256 sums[ROWS][2];
+    f32x8 sums[ROWS][2];
     int64_t i = 0;
     product_begin(sums, count);
     for (; i + UNROLLED <= piece->depth; i += UNROLLED)
@@ -121,28 +120,26 @@ static void multiply_one(const struct piece *piece, int64_t row)
 {
     enum { CHAINS = 4 };
     const float *x = piece->x + row * piece->in, *weights = piece->weights;
-    __m256 sums[CHAINS][2];
+    f32x8 sums[CHAINS][2];
 #pragma GCC unroll 4
     for (int c = 0; c < CHAINS; c++)
-        sums[c][0] = sums[c][1] = _mm256_setzero_ps();
+        sums[c][0] = sums[c][1] = f32x8_zero();
     int64_t i = 0;
     for (; i + CHAINS <= piece->depth; i += CHAINS)
 #pragma GCC unroll 4
         for (int c = 0; c < CHAINS; c++) {
-            __m256 value = _mm256_broadcast_ss(x + i + c);
+            f32x8 value = f32x8_all_at(x + i + c);
             const float *at = weights + (i + c) * WIDE;
-            sums[c][0] = _mm256_fmadd_ps(value, _mm256_loadu_ps(at), sums[c][0]);
-            sums[c][1] = _mm256_fmadd_ps(value, _mm256_loadu_ps(at + LANES), sums[c][1]);
+            sums[c][0] = f32x8_fma(value, f32x8_load(at), sums[c][0]);
+            sums[c][1] = f32x8_fma(value, f32x8_load(at + LANES), sums[c][1]);
         }
     for (; i < piece->depth; i++) {
-        __m256 value = _mm256_broadcast_ss(x + i);
-        sums[0][0] = _mm256_fmadd_ps(value, _mm256_loadu_ps(weights + i * WIDE), sums[0][0]);
-        sums[0][1] =
-            _mm256_fmadd_ps(value, _mm256_loadu_ps(weights + i * WIDE + LANES), sums[0][1]);
+        f32x8 value = f32x8_all_at(x + i);
+        sums[0][0] = f32x8_fma(value, f32x8_load(weights + i * WIDE), sums[0][0]);
+        sums[0][1] = f32x8_fma(value, f32x8_load(weights + i * WIDE + LANES), sums[0][1]);
     }
-    put(piece,
-        _mm256_add_ps(_mm256_add_ps(sums[0][0], sums[1][0]), _mm256_add_ps(sums[2][0], sums[3][0])),
-        _mm256_add_ps(_mm256_add_ps(sums[0][1], sums[1][1]), _mm256_add_ps(sums[2][1], sums[3][1])),
+    put(piece, f32x8_add(f32x8_add(sums[0][0], sums[1][0]), f32x8_add(sums[2][0], sums[3][0])),
+        f32x8_add(f32x8_add(sums[0][1], sums[1][1]), f32x8_add(sums[2][1], sums[3][1])),
         piece->y + row * piece->out);
 }
 
@@ -160,7 +157,7 @@ static void multiply_rows(const struct piece *piece, int64_t rows)
     }
 }
 
-#pragma GCC pop_options
+F32X8_END
 
 /* Outputs from `out` up to `last`. The bias joins the first inputs, the ReLU follows the last. */
 static void run_outputs(const struct state *state, const struct op_run *run, int64_t out,
@@ -196,14 +193,6 @@ static void forward(const struct op_run *run)
         run_outputs(state, run, t * panels / threads * WIDE, (t + 1) * panels / threads * WIDE);
 }
 
-#else
-
-#define fits op_fits_never
-#define prepare NULL
-#define forward NULL
-
-#endif
-
 const struct op_kernel dense_kernel_rows = {
     .name = "rows",
     .fits = fits,
@@ -211,3 +200,9 @@ const struct op_kernel dense_kernel_rows = {
     .pass = {forward, NULL, NULL},
     .relu_forward = true,
 };
+
+#else
+
+const struct op_kernel dense_kernel_rows = {.name = "rows", .fits = op_fits_never};
+
+#endif

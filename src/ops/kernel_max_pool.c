@@ -221,14 +221,6 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
     return 0;
 }
 
-#else
-
-#define fits op_fits_never
-#define prepare NULL
-#define forward NULL
-#define backward NULL
-#endif
-
 const struct op_kernel pool_kernel_max = {
     .name = "own",
     .fits = fits,
@@ -236,3 +228,9 @@ const struct op_kernel pool_kernel_max = {
     .pass = {forward, NULL, backward},
     .relu = true,
 };
+
+#else
+
+const struct op_kernel pool_kernel_max = {.name = "own", .fits = op_fits_never};
+
+#endif

@@ -215,18 +215,6 @@ static void propagate(const struct norm_segment *segment, float *const *gradient
 }
 
 #pragma GCC pop_options
-#else
-
-static bool fits(int lanes)
-{
-    (void)lanes;
-    return false;
-}
-#define sum NULL
-#define apply NULL
-#define reduce NULL
-#define propagate NULL
-#endif
 
 const struct norm_kernels norm_kernels_avx2 = {.name = "own:avx2",
                                                .fits = fits,
@@ -234,3 +222,15 @@ const struct norm_kernels norm_kernels_avx2 = {.name = "own:avx2",
                                                .apply = apply,
                                                .reduce = reduce,
                                                .propagate = propagate};
+
+#else
+
+static bool fits(int lanes)
+{
+    (void)lanes;
+    return false;
+}
+
+const struct norm_kernels norm_kernels_avx2 = {.name = "own:avx2", .fits = fits};
+
+#endif

@@ -17,9 +17,10 @@
 #include "base/error.h"
 #include "exec/known_ops.h"
 #include "ops/conv_attributes.h"
+#include "ops/f32x8.h"
 #include "ops/winograd.h"
 
-#if defined(__x86_64__)
+#if F32X8
 
 enum {
     LANES = WINOGRAD_LANES,
@@ -78,8 +79,8 @@ static bool fits(const struct plan_builder *builder, const struct plan_node *nod
         return false;
     window_resolve(&rows, x.dim[2], &ignored, NULL);
     window_resolve(&columns, x.dim[3], &ignored, NULL);
-    return is_small_window(&rows) && is_small_window(&columns) && __builtin_cpu_supports("avx2") &&
-           __builtin_cpu_supports("fma") && conv_is_in_eights(builder, node);
+    return is_small_window(&rows) && is_small_window(&columns) && f32x8_is_here() &&
+           conv_is_in_eights(builder, node);
 }
 
 /* When serving any number will do: plans for all batch sizes can share one copy of the weights. */
@@ -267,7 +268,7 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
         return -1;
     describe(builder, node, state);
     node->state = state;
-    builder_kernel_name(builder, node, "own:winograd:avx2");
+    builder_kernel_name(builder, node, "own:winograd:" F32X8_NAME);
     builder_output(builder, node, &y);
     if (state->forward.add)
         builder_accumulate(builder, node);
@@ -498,17 +499,6 @@ static void backward_weights(const struct op_run *run)
         memcpy(run->input_gradients[CONV_BIAS], sums.bias, (size_t)pass->out * sizeof *sums.bias);
 }
 
-#else
-
-#define fits op_fits_never
-#define pays NULL
-#define prepare NULL
-#define forward NULL
-#define backward_weights NULL
-#define backward NULL
-
-#endif
-
 const struct op_kernel conv_kernel_winograd = {
     .name = "winograd",
     .fits = fits,
@@ -518,3 +508,9 @@ const struct op_kernel conv_kernel_winograd = {
     .relu_forward = true,
     .residual_serving = true,
 };
+
+#else
+
+const struct op_kernel conv_kernel_winograd = {.name = "winograd", .fits = op_fits_never};
+
+#endif

@@ -1,11 +1,10 @@
 /* The products of Winograd convolutions. Written by hand because the planes are already packed as a
  * product wants them; the library's sgemm packs again, and was slower on these shapes in a trial. */
+#include "ops/product.h"
 #include "ops/winograd.h"
 
-#if defined(__x86_64__)
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
-#include "ops/product.h"
+#if F32X8
+F32X8_BEGIN
 
 enum { LANES = WINOGRAD_LANES, WIDE = WINOGRAD_OUTPUTS, TILES = WINOGRAD_TILES };
 _Static_assert((int)TILES == (int)PRODUCT_ROWS, "tiles are the rows of a product");
@@ -14,7 +13,7 @@ _Static_assert((int)TILES == (int)PRODUCT_ROWS, "tiles are the rows of a product
 INLINE void multiply_tiles(const float *weights, const float *patches, float *results, int64_t in,
                            int64_t stride, int count, bool add)
 {
-    __m256 sums[TILES][2];
+    f32x8 sums[TILES][2];
     product_begin(sums, count);
     for (int64_t block = 0; block < in / LANES; block++, weights += LANES * WIDE)
         product_add(sums, count, LANES, patches + block * stride * LANES, LANES, weights, WIDE);
@@ -22,11 +21,11 @@ INLINE void multiply_tiles(const float *weights, const float *patches, float *re
     for (int t = 0; t < count; t++) {
         float *low = results + t * LANES, *high = low + stride * LANES;
         if (add) {
-            sums[t][0] = _mm256_add_ps(sums[t][0], _mm256_loadu_ps(low));
-            sums[t][1] = _mm256_add_ps(sums[t][1], _mm256_loadu_ps(high));
+            sums[t][0] = f32x8_add(sums[t][0], f32x8_load(low));
+            sums[t][1] = f32x8_add(sums[t][1], f32x8_load(high));
         }
-        _mm256_storeu_ps(low, sums[t][0]);
-        _mm256_storeu_ps(high, sums[t][1]);
+        f32x8_store(low, sums[t][0]);
+        f32x8_store(high, sums[t][1]);
     }
 }
 
@@ -54,28 +53,28 @@ INLINE void multiply_inputs(const struct winograd_gradients *product, const floa
 {
     enum { INPUTS = 4 };
     const float *gradients = product->gradients;
-    __m256 sum[INPUTS][WINOGRAD_BLOCKS];
+    f32x8 sum[INPUTS][WINOGRAD_BLOCKS];
 #pragma GCC unroll 4
     for (int i = 0; i < INPUTS; i++)
 #pragma GCC unroll 3
         for (int b = 0; b < blocks; b++)
-            sum[i][b] = _mm256_setzero_ps();
+            sum[i][b] = f32x8_zero();
     int64_t tiles = product->tiles, stride = product->gradient_stride;
     int64_t out_step = product->out_step;
     bool add = product->add; /* not to be read again after each store */
     for (int64_t t = 0; t < tiles; t++) {
-        __m256 gradient[WINOGRAD_BLOCKS];
+        f32x8 gradient[WINOGRAD_BLOCKS];
 #pragma GCC unroll 3
         for (int b = 0; b < blocks; b++) {
-            gradient[b] = _mm256_loadu_ps(gradients + (b * stride + t) * LANES);
-            KEEP(gradient[b]);
+            gradient[b] = f32x8_load(gradients + (b * stride + t) * LANES);
+            gradient[b] = f32x8_keep(gradient[b]);
         }
 #pragma GCC unroll 4
         for (int i = 0; i < INPUTS; i++) {
-            __m256 value = _mm256_broadcast_ss(patches + t * LANES + i);
+            f32x8 value = f32x8_all_at(patches + t * LANES + i);
 #pragma GCC unroll 3
             for (int b = 0; b < blocks; b++)
-                sum[i][b] = _mm256_fmadd_ps(value, gradient[b], sum[i][b]);
+                sum[i][b] = f32x8_fma(value, gradient[b], sum[i][b]);
         }
     }
 #pragma GCC unroll 4
@@ -84,8 +83,8 @@ INLINE void multiply_inputs(const struct winograd_gradients *product, const floa
         for (int b = 0; b < blocks; b++) {
             float *to = sums + b * out_step + i * LANES;
             if (add)
-                sum[i][b] = _mm256_add_ps(sum[i][b], _mm256_loadu_ps(to));
-            _mm256_storeu_ps(to, sum[i][b]);
+                sum[i][b] = f32x8_add(sum[i][b], f32x8_load(to));
+            f32x8_store(to, sum[i][b]);
         }
 }
 
@@ -105,5 +104,5 @@ void winograd_multiply_gradients(const struct winograd_gradients *product)
     }
 }
 
-#pragma GCC pop_options
+F32X8_END
 #endif

@@ -11,12 +11,11 @@
  *          [0    a2b2     0      -(a2+b2)   0  1]     G  = rows (1, p, p2) / distances; (0, 0, 1) */
 #include <string.h>
 
+#include "ops/f32x8.h"
 #include "ops/winograd.h"
 
-#if defined(__x86_64__)
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
-#include "ops/avx2.h"
+#if F32X8
+F32X8_BEGIN
 
 enum { LANES = WINOGRAD_LANES, TILE = WINOGRAD_TILE, PATCH = 6, KERNEL = 3 };
 
@@ -27,50 +26,50 @@ enum { LANES = WINOGRAD_LANES, TILE = WINOGRAD_TILE, PATCH = 6, KERNEL = 3 };
 
 /* --- Along one axis --- */
 
-INLINE __m256 all(float value)
+INLINE f32x8 all(float value)
 {
-    return _mm256_set1_ps(value);
+    return f32x8_all(value);
 }
 
 /* B'd */
-INLINE void patch_axis(const __m256 d[PATCH], __m256 out[PATCH])
+INLINE void patch_axis(const f32x8 d[PATCH], f32x8 out[PATCH])
 {
-    __m256 even_a = _mm256_fnmadd_ps(all(B2), d[2], d[4]);
-    __m256 odd_a = _mm256_mul_ps(all(POINT_A), _mm256_fnmadd_ps(all(B2), d[1], d[3]));
-    __m256 even_b = _mm256_fnmadd_ps(all(A2), d[2], d[4]);
-    __m256 odd_b = _mm256_mul_ps(all(POINT_B), _mm256_fnmadd_ps(all(A2), d[1], d[3]));
-    out[0] = _mm256_fmadd_ps(all(A2 * B2), d[0], _mm256_fnmadd_ps(all(A2 + B2), d[2], d[4]));
-    out[1] = _mm256_add_ps(even_a, odd_a);
-    out[2] = _mm256_sub_ps(even_a, odd_a);
-    out[3] = _mm256_add_ps(even_b, odd_b);
-    out[4] = _mm256_sub_ps(even_b, odd_b);
-    out[5] = _mm256_fmadd_ps(all(A2 * B2), d[1], _mm256_fnmadd_ps(all(A2 + B2), d[3], d[5]));
+    f32x8 even_a = f32x8_fnma(all(B2), d[2], d[4]);
+    f32x8 odd_a = f32x8_mul(all(POINT_A), f32x8_fnma(all(B2), d[1], d[3]));
+    f32x8 even_b = f32x8_fnma(all(A2), d[2], d[4]);
+    f32x8 odd_b = f32x8_mul(all(POINT_B), f32x8_fnma(all(A2), d[1], d[3]));
+    out[0] = f32x8_fma(all(A2 * B2), d[0], f32x8_fnma(all(A2 + B2), d[2], d[4]));
+    out[1] = f32x8_add(even_a, odd_a);
+    out[2] = f32x8_sub(even_a, odd_a);
+    out[3] = f32x8_add(even_b, odd_b);
+    out[4] = f32x8_sub(even_b, odd_b);
+    out[5] = f32x8_fma(all(A2 * B2), d[1], f32x8_fnma(all(A2 + B2), d[3], d[5]));
 }
 
 /* A'm */
-INLINE void result_axis(const __m256 m[PATCH], __m256 out[TILE])
+INLINE void result_axis(const f32x8 m[PATCH], f32x8 out[TILE])
 {
-    __m256 sum_a = _mm256_add_ps(m[1], m[2]), sum_b = _mm256_add_ps(m[3], m[4]);
-    __m256 odd_a = _mm256_mul_ps(all(POINT_A), _mm256_sub_ps(m[1], m[2]));
-    __m256 odd_b = _mm256_mul_ps(all(POINT_B), _mm256_sub_ps(m[3], m[4]));
-    out[0] = _mm256_add_ps(m[0], _mm256_add_ps(sum_a, sum_b));
-    out[1] = _mm256_add_ps(odd_a, odd_b);
-    out[2] = _mm256_fmadd_ps(all(A2), sum_a, _mm256_mul_ps(all(B2), sum_b));
-    out[3] = _mm256_fmadd_ps(all(A2), odd_a, _mm256_fmadd_ps(all(B2), odd_b, m[5]));
+    f32x8 sum_a = f32x8_add(m[1], m[2]), sum_b = f32x8_add(m[3], m[4]);
+    f32x8 odd_a = f32x8_mul(all(POINT_A), f32x8_sub(m[1], m[2]));
+    f32x8 odd_b = f32x8_mul(all(POINT_B), f32x8_sub(m[3], m[4]));
+    out[0] = f32x8_add(m[0], f32x8_add(sum_a, sum_b));
+    out[1] = f32x8_add(odd_a, odd_b);
+    out[2] = f32x8_fma(all(A2), sum_a, f32x8_mul(all(B2), sum_b));
+    out[3] = f32x8_fma(all(A2), odd_a, f32x8_fma(all(B2), odd_b, m[5]));
 }
 
 /* Aw */
-INLINE void gradient_axis(const __m256 w[TILE], __m256 out[PATCH])
+INLINE void gradient_axis(const f32x8 w[TILE], f32x8 out[PATCH])
 {
-    __m256 even_a = _mm256_fmadd_ps(all(A2), w[2], w[0]);
-    __m256 odd_a = _mm256_mul_ps(all(POINT_A), _mm256_fmadd_ps(all(A2), w[3], w[1]));
-    __m256 even_b = _mm256_fmadd_ps(all(B2), w[2], w[0]);
-    __m256 odd_b = _mm256_mul_ps(all(POINT_B), _mm256_fmadd_ps(all(B2), w[3], w[1]));
+    f32x8 even_a = f32x8_fma(all(A2), w[2], w[0]);
+    f32x8 odd_a = f32x8_mul(all(POINT_A), f32x8_fma(all(A2), w[3], w[1]));
+    f32x8 even_b = f32x8_fma(all(B2), w[2], w[0]);
+    f32x8 odd_b = f32x8_mul(all(POINT_B), f32x8_fma(all(B2), w[3], w[1]));
     out[0] = w[0];
-    out[1] = _mm256_add_ps(even_a, odd_a);
-    out[2] = _mm256_sub_ps(even_a, odd_a);
-    out[3] = _mm256_add_ps(even_b, odd_b);
-    out[4] = _mm256_sub_ps(even_b, odd_b);
+    out[1] = f32x8_add(even_a, odd_a);
+    out[2] = f32x8_sub(even_a, odd_a);
+    out[3] = f32x8_add(even_b, odd_b);
+    out[4] = f32x8_sub(even_b, odd_b);
     out[5] = w[3];
 }
 
@@ -80,37 +79,37 @@ INLINE void gradient_axis(const __m256 w[TILE], __m256 out[PATCH])
 #define SHARE_B (1 / (2 * B2 * (B2 - A2)))
 
 /* Gg */
-INLINE void weight_axis(const __m256 g[KERNEL], __m256 out[PATCH])
+INLINE void weight_axis(const f32x8 g[KERNEL], f32x8 out[PATCH])
 {
-    __m256 even_a = _mm256_mul_ps(all(SHARE_A), _mm256_fmadd_ps(all(A2), g[2], g[0]));
-    __m256 odd_a = _mm256_mul_ps(all(SHARE_A * POINT_A), g[1]);
-    __m256 even_b = _mm256_mul_ps(all(SHARE_B), _mm256_fmadd_ps(all(B2), g[2], g[0]));
-    __m256 odd_b = _mm256_mul_ps(all(SHARE_B * POINT_B), g[1]);
-    out[0] = _mm256_mul_ps(all(SHARE_0), g[0]);
-    out[1] = _mm256_add_ps(even_a, odd_a);
-    out[2] = _mm256_sub_ps(even_a, odd_a);
-    out[3] = _mm256_add_ps(even_b, odd_b);
-    out[4] = _mm256_sub_ps(even_b, odd_b);
+    f32x8 even_a = f32x8_mul(all(SHARE_A), f32x8_fma(all(A2), g[2], g[0]));
+    f32x8 odd_a = f32x8_mul(all(SHARE_A * POINT_A), g[1]);
+    f32x8 even_b = f32x8_mul(all(SHARE_B), f32x8_fma(all(B2), g[2], g[0]));
+    f32x8 odd_b = f32x8_mul(all(SHARE_B * POINT_B), g[1]);
+    out[0] = f32x8_mul(all(SHARE_0), g[0]);
+    out[1] = f32x8_add(even_a, odd_a);
+    out[2] = f32x8_sub(even_a, odd_a);
+    out[3] = f32x8_add(even_b, odd_b);
+    out[4] = f32x8_sub(even_b, odd_b);
     out[5] = g[2];
 }
 
 /* G'u */
-INLINE void kernel_axis(const __m256 u[PATCH], __m256 out[KERNEL])
+INLINE void kernel_axis(const f32x8 u[PATCH], f32x8 out[KERNEL])
 {
-    __m256 sum_a = _mm256_mul_ps(all(SHARE_A), _mm256_add_ps(u[1], u[2]));
-    __m256 sum_b = _mm256_mul_ps(all(SHARE_B), _mm256_add_ps(u[3], u[4]));
-    __m256 odd_a = _mm256_mul_ps(all(SHARE_A * POINT_A), _mm256_sub_ps(u[1], u[2]));
-    out[0] = _mm256_fmadd_ps(all(SHARE_0), u[0], _mm256_add_ps(sum_a, sum_b));
-    out[1] = _mm256_fmadd_ps(all(SHARE_B * POINT_B), _mm256_sub_ps(u[3], u[4]), odd_a);
-    out[2] = _mm256_fmadd_ps(all(A2), sum_a, _mm256_fmadd_ps(all(B2), sum_b, u[5]));
+    f32x8 sum_a = f32x8_mul(all(SHARE_A), f32x8_add(u[1], u[2]));
+    f32x8 sum_b = f32x8_mul(all(SHARE_B), f32x8_add(u[3], u[4]));
+    f32x8 odd_a = f32x8_mul(all(SHARE_A * POINT_A), f32x8_sub(u[1], u[2]));
+    out[0] = f32x8_fma(all(SHARE_0), u[0], f32x8_add(sum_a, sum_b));
+    out[1] = f32x8_fma(all(SHARE_B * POINT_B), f32x8_sub(u[3], u[4]), odd_a);
+    out[2] = f32x8_fma(all(A2), sum_a, f32x8_fma(all(B2), sum_b, u[5]));
 }
 
 /* --- Along both: columns into a square, then its rows --- */
 
 #define BOTH_AXES(name, axis, FROM, TO)                                                            \
-    INLINE void name(__m256 from[FROM][FROM], __m256 to[TO][TO])                                   \
+    INLINE void name(f32x8 from[FROM][FROM], f32x8 to[TO][TO])                                     \
     {                                                                                              \
-        __m256 half[TO][FROM], column[FROM], out[TO];                                              \
+        f32x8 half[TO][FROM], column[FROM], out[TO];                                               \
         _Pragma("GCC unroll 6") for (int c = 0; c < FROM; c++)                                     \
         {                                                                                          \
             _Pragma("GCC unroll 6") for (int r = 0; r < FROM; r++) column[r] = from[r][c];         \
@@ -126,22 +125,22 @@ BOTH_AXES(transform_gradient, gradient_axis, TILE, PATCH)
 BOTH_AXES(transform_weights, weight_axis, KERNEL, PATCH)
 BOTH_AXES(transform_kernel, kernel_axis, PATCH, KERNEL)
 
-INLINE void store_planes(__m256 square[PATCH][PATCH], float *to, size_t plane)
+INLINE void store_planes(f32x8 square[PATCH][PATCH], float *to, size_t plane)
 {
 #pragma GCC unroll 6
     for (int r = 0; r < PATCH; r++)
 #pragma GCC unroll 6
         for (int c = 0; c < PATCH; c++)
-            _mm256_storeu_ps(to + (size_t)(r * PATCH + c) * plane, square[r][c]);
+            f32x8_store(to + (size_t)(r * PATCH + c) * plane, square[r][c]);
 }
 
-INLINE void load_planes(const float *from, size_t plane, __m256 square[PATCH][PATCH])
+INLINE void load_planes(const float *from, size_t plane, f32x8 square[PATCH][PATCH])
 {
 #pragma GCC unroll 6
     for (int r = 0; r < PATCH; r++)
 #pragma GCC unroll 6
         for (int c = 0; c < PATCH; c++)
-            square[r][c] = _mm256_loadu_ps(from + (size_t)(r * PATCH + c) * plane);
+            square[r][c] = f32x8_load(from + (size_t)(r * PATCH + c) * plane);
 }
 
 /* --- Where tiles lie --- */
@@ -213,12 +212,12 @@ static void copy_inside(const struct square *square, int64_t size, int64_t width
 
 INLINE void take_patch(const float *from, int64_t width, float *to, size_t plane)
 {
-    __m256 patch[PATCH][PATCH], out[PATCH][PATCH];
+    f32x8 patch[PATCH][PATCH], out[PATCH][PATCH];
 #pragma GCC unroll 6
     for (int r = 0; r < PATCH; r++)
 #pragma GCC unroll 6
         for (int c = 0; c < PATCH; c++)
-            patch[r][c] = _mm256_loadu_ps(from + (r * width + c) * LANES);
+            patch[r][c] = f32x8_load(from + (r * width + c) * LANES);
     transform_patch(patch, out);
     store_planes(out, to, plane);
 }
@@ -241,15 +240,15 @@ void winograd_take_patches(const struct winograd_picture *x, int64_t block,
 
 /* --- Gradients of results --- */
 
-INLINE __m256 take_gradient(const float *from, int64_t width, float *to, size_t plane)
+INLINE f32x8 take_gradient(const float *from, int64_t width, float *to, size_t plane)
 {
-    __m256 tile[TILE][TILE], out[PATCH][PATCH], sum = _mm256_setzero_ps();
+    f32x8 tile[TILE][TILE], out[PATCH][PATCH], sum = f32x8_zero();
 #pragma GCC unroll 4
     for (int r = 0; r < TILE; r++)
 #pragma GCC unroll 4
         for (int c = 0; c < TILE; c++) {
-            tile[r][c] = _mm256_loadu_ps(from + (r * width + c) * LANES);
-            sum = _mm256_add_ps(sum, tile[r][c]);
+            tile[r][c] = f32x8_load(from + (r * width + c) * LANES);
+            sum = f32x8_add(sum, tile[r][c]);
         }
     transform_gradient(tile, out);
     store_planes(out, to, plane);
@@ -261,7 +260,7 @@ void winograd_take_gradients(const struct winograd_picture *gradient, int64_t bl
 {
     struct place place = place_of(gradient, tiles.first);
     float copy[TILE * TILE * LANES];
-    __m256 read = _mm256_setzero_ps();
+    f32x8 read = f32x8_zero();
     for (int64_t i = 0; i < tiles.count; i++, step(gradient, &place)) {
         struct square square = square_at(gradient, block, &place, TILE);
         const float *from = square.data;
@@ -271,28 +270,27 @@ void winograd_take_gradients(const struct winograd_picture *gradient, int64_t bl
             from = copy;
             width = TILE;
         }
-        read = _mm256_add_ps(read, take_gradient(from, width, planes + i * LANES, plane));
+        read = f32x8_add(read, take_gradient(from, width, planes + i * LANES, plane));
     }
-    _mm256_storeu_ps(sum, _mm256_add_ps(_mm256_loadu_ps(sum), read));
+    f32x8_store(sum, f32x8_add(f32x8_load(sum), read));
 }
 
 /* --- Results --- */
 
-INLINE __m256 finish_one(__m256 value, __m256 bias, const float *there,
-                         const struct winograd_finish *finish)
+INLINE f32x8 finish_one(f32x8 value, f32x8 bias, const float *there,
+                        const struct winograd_finish *finish)
 {
-    value = _mm256_add_ps(value, bias);
+    value = f32x8_add(value, bias);
     if (finish->add)
-        value = _mm256_add_ps(value, _mm256_loadu_ps(there));
-    /* The second operand of max is what a NaN gives: keep the NaN. */
-    return finish->relu ? _mm256_max_ps(_mm256_setzero_ps(), value) : value;
+        value = f32x8_add(value, f32x8_load(there));
+    return finish->relu ? f32x8_at_least(f32x8_zero(), value) : value;
 }
 
 INLINE void put_result(const float *planes, size_t plane, const struct square *square,
                        int64_t width, const struct winograd_finish *finish, bool whole)
 {
-    __m256 square_in[PATCH][PATCH], out[TILE][TILE];
-    __m256 bias = finish->bias ? _mm256_loadu_ps(finish->bias) : _mm256_setzero_ps();
+    f32x8 square_in[PATCH][PATCH], out[TILE][TILE];
+    f32x8 bias = finish->bias ? f32x8_load(finish->bias) : f32x8_zero();
     load_planes(planes, plane, square_in);
     transform_result(square_in, out);
 #pragma GCC unroll 4
@@ -301,7 +299,7 @@ INLINE void put_result(const float *planes, size_t plane, const struct square *s
         for (int c = 0; c < TILE; c++) {
             float *to = square->data + (r * width + c) * LANES;
             if (whole || (r < square->last_row && c < square->last_column))
-                _mm256_storeu_ps(to, finish_one(out[r][c], bias, to, finish));
+                f32x8_store(to, finish_one(out[r][c], bias, to, finish));
         }
 }
 
@@ -321,16 +319,12 @@ void winograd_put_results(const float *planes, size_t plane, const struct winogr
 /* --- Weights --- */
 
 /* The tap at row r, column c, of 8 outputs. */
-INLINE __m256 take_tap(const struct winograd_weights *weights, const float *from, int r, int c,
-                       bool adjacent)
+INLINE f32x8 take_tap(const struct winograd_weights *weights, const float *from, int r, int c,
+                      bool adjacent)
 {
     int tap = r * KERNEL + c;
     from += (weights->turned ? KERNEL * KERNEL - 1 - tap : tap) * weights->tap_stride;
-    if (adjacent)
-        return _mm256_loadu_ps(from);
-    __m256i lanes = _mm256_mullo_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
-                                       _mm256_set1_epi32((int)weights->lane_stride));
-    return _mm256_i32gather_ps(from, lanes, 4);
+    return adjacent ? f32x8_load(from) : f32x8_gather(from, weights->lane_stride);
 }
 
 INLINE void take_weights(const struct winograd_weights *weights, int64_t out, float *planes,
@@ -340,7 +334,7 @@ INLINE void take_weights(const struct winograd_weights *weights, int64_t out, fl
         for (int half = 0; half < WINOGRAD_OUTPUTS; half += LANES) {
             const float *from = weights->data + out * weights->out_stride +
                                 half * weights->lane_stride + i * weights->in_stride;
-            __m256 kernel[KERNEL][KERNEL], square[PATCH][PATCH];
+            f32x8 kernel[KERNEL][KERNEL], square[PATCH][PATCH];
 #pragma GCC unroll 3
             for (int r = 0; r < KERNEL; r++)
 #pragma GCC unroll 3
@@ -364,18 +358,18 @@ void winograd_put_weights(const float *planes, size_t plane, const struct winogr
                           int64_t out)
 {
     for (int64_t i = 0; i < weights->in; i++) {
-        __m256 square[PATCH][PATCH], kernel[KERNEL][KERNEL];
+        f32x8 square[PATCH][PATCH], kernel[KERNEL][KERNEL];
         load_planes(planes + i * LANES, plane, square);
         transform_kernel(square, kernel);
         float *to = weights->data + out * weights->out_stride + i * weights->in_stride;
         for (int tap = 0; tap < KERNEL * KERNEL; tap++) {
             float lanes[LANES];
-            _mm256_storeu_ps(lanes, kernel[tap / KERNEL][tap % KERNEL]);
+            f32x8_store(lanes, kernel[tap / KERNEL][tap % KERNEL]);
             for (int lane = 0; lane < LANES; lane++)
                 to[lane * weights->lane_stride + tap * weights->tap_stride] = lanes[lane];
         }
     }
 }
 
-#pragma GCC pop_options
+F32X8_END
 #endif

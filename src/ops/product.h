@@ -1,36 +1,38 @@
-/* The product that our AVX2 kernels have in common: 16 columns of weights by up to 6 rows of numbers,
- * 12 sums, 2 weights and a broadcast being 15 of 16 registers. Include it inside the part of a file that
- * is compiled for AVX2. */
+/* The product that our kernels have in common: 16 columns of weights by up to 6 rows of numbers. 12 sums,
+ * 2 weights and a broadcast are 15 of AVX2's 16 registers; NEON's 32 hold them as 29 halves. */
 #ifndef OPS_PRODUCT_H
 #define OPS_PRODUCT_H
 
-#include "ops/avx2.h"
+#include "ops/f32x8.h"
+
+#if F32X8
+F32X8_BEGIN
 
 enum { PRODUCT_ROWS = 6, PRODUCT_LANES = 8 };
 
-INLINE void product_begin(__m256 sums[PRODUCT_ROWS][2], int rows)
+INLINE void product_begin(f32x8 sums[PRODUCT_ROWS][2], int rows)
 {
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
-        sums[r][0] = sums[r][1] = _mm256_setzero_ps();
+        sums[r][0] = sums[r][1] = f32x8_zero();
 }
 
 /* sums[r] += x[r * row_step + i] * weights[i * weight_step .. + 16], for i below `depth`. The rows and
  * the depth are constants to the compiler. */
-INLINE void product_add(__m256 sums[PRODUCT_ROWS][2], int rows, int depth, const float *x,
+INLINE void product_add(f32x8 sums[PRODUCT_ROWS][2], int rows, int depth, const float *x,
                         int64_t row_step, const float *weights, int64_t weight_step)
 {
 #pragma GCC unroll 8
     for (int i = 0; i < depth; i++) {
-        __m256 low = _mm256_loadu_ps(weights + i * weight_step);
-        __m256 high = _mm256_loadu_ps(weights + i * weight_step + PRODUCT_LANES);
-        KEEP(low);
-        KEEP(high);
+        f32x8 low = f32x8_load(weights + i * weight_step);
+        f32x8 high = f32x8_load(weights + i * weight_step + PRODUCT_LANES);
+        low = f32x8_keep(low);
+        high = f32x8_keep(high);
 #pragma GCC unroll 6
         for (int r = 0; r < rows; r++) {
-            __m256 value = _mm256_broadcast_ss(x + r * row_step + i);
-            sums[r][0] = _mm256_fmadd_ps(value, low, sums[r][0]);
-            sums[r][1] = _mm256_fmadd_ps(value, high, sums[r][1]);
+            f32x8 value = f32x8_all_at(x + r * row_step + i);
+            sums[r][0] = f32x8_fma(value, low, sums[r][0]);
+            sums[r][1] = f32x8_fma(value, high, sums[r][1]);
         }
     }
 }
@@ -57,5 +59,8 @@ INLINE void product_add(__m256 sums[PRODUCT_ROWS][2], int rows, int depth, const
         CALL(1);                                                                                   \
         break;                                                                                     \
     }
+
+F32X8_END
+#endif
 
 #endif

@@ -1,10 +1,12 @@
-/* A convolution's tap is a 1x1 convolution with the pixels of x that meet it. Include it inside the part
- * of a file that is compiled for AVX2. */
+/* A convolution's tap is a 1x1 convolution with the pixels of x that meet it. */
 #ifndef OPS_TAPS_H
 #define OPS_TAPS_H
 
 #include "exec/dnn.h"
-#include "ops/avx2.h"
+#include "ops/f32x8.h"
+
+#if F32X8
+F32X8_BEGIN
 
 enum { TAP_LANES = 8 };
 
@@ -25,10 +27,12 @@ INLINE void tap_copy(const struct dnn_conv *conv, const float *x, int64_t row, i
         int64_t c = left;
         for (int64_t i = 0; i < conv->dst.dim[3]; i++, c += conv->stride[1], to += TAP_LANES) {
             bool inside = from >= 0 && from < height && c >= 0 && c < width;
-            _mm256_storeu_ps(to, inside ? _mm256_loadu_ps(x + (from * width + c) * TAP_LANES)
-                                        : _mm256_setzero_ps());
+            f32x8_store(to, inside ? f32x8_load(x + (from * width + c) * TAP_LANES) : f32x8_zero());
         }
     }
 }
+
+F32X8_END
+#endif
 
 #endif

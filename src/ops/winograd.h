@@ -1,5 +1,5 @@
 /* Winograd's F(4x4, 3x3): 16 results of a 3x3 convolution from a patch of 6x6 with 36 products instead
- * of 144. For channels in blocks of 8, on AVX2.
+ * of 144. For channels in blocks of 8, on AVX2 or NEON.
  *
  *     patch of x      B'dB            for each of the 36 places of a patch, a "plane":
  *     [6][6]    ---------------->  V  [in / 8][tile][8]  \

@@ -1,7 +1,7 @@
 /* Counter-based random numbers. Number i of a stream is a hash of (key, i), so arrays are filled
- * by any number of threads with the same bits. The clones below leave out FMA on purpose: with
- * it the compiler would round differently from the baseline's code, and the same seed would give
- * other weights on another processor. */
+ * by any number of threads with the same bits. The clones below leave out FMA on purpose, and the
+ * Makefile forbids it for this file: with it the compiler would round differently from the baseline's
+ * code, and the same seed would give other weights on another processor. */
 #include "tensor/random.h"
 
 #include <assert.h>
