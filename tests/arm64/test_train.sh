@@ -10,8 +10,8 @@ chmod +x "$emulated"
 # losses PROGRAM: of each step.
 losses() {
     LOCKSTEP=$1
-    run 0 train mnist_custom --data digits --steps 6 --batch-size 8 --lr 0.01 --warmup-epochs 0 \
-        --threads 2 --verbose
+    run 0 train mnist_custom --data digits --examples 64 --eval-data none --steps 6 --batch-size 8 --lr 0.01 \
+        --warmup-epochs 0 --threads 2 --verbose
     sed -n 's/.* step [0-9]*\/6, loss \([0-9.]*\),.*/\1/p' "$work/err"
 }
 
