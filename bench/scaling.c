@@ -3,7 +3,10 @@
  * itself, at the same time, in the same processes: a process keeps the speed that its memory happened
  * to get, so runs of different processes cannot be compared as closely. Prints one JSON object with
  * the median step of each turn: the mean over the ranks, and that of the slower ones when alone, for
- * ranks that go together cannot be done before the slowest core is. */
+ * ranks that go together cannot be done before the slowest core is.
+ *
+ * With --shards among the words it tells what the fixed order costs: the same ranks take turns with it
+ * ("fixed") and without ("free"). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,40 +37,57 @@ static int ask_ranks(struct comm *comm, double own, struct seconds *out, struct 
     return 0;
 }
 
-/* Agreeing first lets all begin at the same time. */
-static int take_turn(struct training *training, bool together, int steps,
-                     struct seconds *seconds, struct error *err)
+enum kind { ALONE, TOGETHER };
+
+/* Agreeing first lets all begin at the same time. Where there are shards, ALONE is together, too, but
+ * in any order. */
+static int take_turn(struct training *training, enum kind kind, int steps, struct seconds *seconds,
+                     struct error *err)
 {
-    struct comm *comm = training->ranks.trainer.comm;
+    struct trainer_ranks *ranks = &training->ranks.trainer, before = *ranks;
     struct report_speed speed;
     bool same;
     training->goal = training->step + steps;
-    if (comm_agree(comm, (uint64_t)training->goal, &same, err) < 0)
+    if (comm_agree(ranks->comm, (uint64_t)training->goal, &same, err) < 0)
         return -1;
-    training->ranks.trainer.comm = together ? comm : NULL;
+    if (kind == ALONE && ranks->shards)
+        ranks->shards = 0;
+    else if (kind == ALONE)
+        ranks->comm = NULL;
     int status = training_run(training, err);
-    training->ranks.trainer.comm = comm;
+    ranks->comm = before.comm;
+    ranks->shards = before.shards;
     if (status < 0)
         return -1;
     report_measure(&training->report, 1, &speed);
-    return ask_ranks(comm, speed.median_step_seconds, seconds, err);
+    return ask_ranks(ranks->comm, speed.median_step_seconds, seconds, err);
+}
+
+static void print_turn(bool shards, const struct seconds seconds[2])
+{
+    if (shards)
+        printf("{\"free\": %.6f, \"fixed\": %.6f}", seconds[ALONE].mean, seconds[TOGETHER].mean);
+    else
+        printf("{\"alone\": %.6f, \"slowest\": %.6f, \"together\": %.6f}", seconds[ALONE].mean,
+               seconds[ALONE].slowest, seconds[TOGETHER].mean);
 }
 
 /* Together first in one pair, alone first in the next. */
 static int take_turns(struct training *training, int turns, int steps, struct error *err)
 {
-    bool speaks = comm_rank(training->ranks.trainer.comm) == 0;
+    const struct trainer_ranks *ranks = &training->ranks.trainer;
+    bool speaks = comm_rank(ranks->comm) == 0;
     for (int turn = 0; turn < turns; turn++) {
         struct seconds seconds[2];
         for (int half = 0; half < 2; half++) {
-            int together = (turn + half + 1) % 2;
-            if (take_turn(training, together, steps, &seconds[together], err) < 0)
+            enum kind kind = (turn + half) % 2 ? ALONE : TOGETHER;
+            if (take_turn(training, kind, steps, &seconds[kind], err) < 0)
                 return -1;
         }
-        if (speaks)
-            printf("%s{\"alone\": %.6f, \"slowest\": %.6f, \"together\": %.6f}",
-                   turn ? ", " : "{\"turns\": [", seconds[0].mean, seconds[0].slowest,
-                   seconds[1].mean);
+        if (speaks) {
+            printf("%s", turn ? ", " : "{\"turns\": [");
+            print_turn(ranks->shards > 0, seconds);
+        }
     }
     if (speaks)
         printf("]}\n");

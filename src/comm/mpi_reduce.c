@@ -15,9 +15,9 @@ enum { SLICE_ALIGN = 16, PART_TAG = 1, SLICE_TAG = 2 };
 /* Of more than these, everyone sending to everyone at once would be too much for a switch. */
 enum { MANY_RANKS = 16 };
 /* So many numbers at a time. Counts of the library are int, and memory for parts of others need not be
- * larger than 64 MiB. MPI_Allreduce takes memory for them, and gives it back, in each call; inside a host
- * that is most of its time, and a piece that stays in the caches takes a quarter of it
- * (docs/performance.md). */
+ * larger than 64 MiB. Inside a host pieces are smaller, and stay in the caches: MPI_Allreduce takes
+ * memory for them, and gives it back, in each call, which is most of its time, and a quarter of it with
+ * such a piece (docs/performance.md); and what is added here is not read from memory. */
 enum { PIECE_FLOATS = 1 << 24, NEAR_PIECE_FLOATS = 1 << 18 };
 
 void *scratch_take(struct scratch *scratch, size_t bytes)
@@ -284,8 +284,7 @@ int mpi_reduce(struct mpi_reducer *reducer, const struct comm_reduction *reducti
 {
     assert(!reduction->shards || reduction->wire == COMM_WIRE_FLOAT);
     int code = MPI_SUCCESS;
-    bool near = !reducer->networked && !is_folded(reducer, reduction);
-    size_t most = near ? NEAR_PIECE_FLOATS : PIECE_FLOATS;
+    size_t most = reducer->networked ? PIECE_FLOATS : NEAR_PIECE_FLOATS;
     for (size_t at = 0; code == MPI_SUCCESS && at < reduction->count; at += most) {
         struct comm_reduction piece = *reduction;
         size_t left = reduction->count - at;
