@@ -17,7 +17,7 @@
 enum { MAX_ROWS = 64, MAX_RANKS = 65536 };
 
 struct plan_settings {
-    const char *run, *ranks, *bandwidth, *bucket, *wire, *json;
+    const char *run, *ranks, *bandwidth, *talk_limit, *bucket, *wire, *json;
     int per_host, seed;
     double latency, speed, spread, compute_loss, talk_loss, price, epochs, examples;
 };
@@ -65,6 +65,10 @@ static const struct option options[] = {
                           "where each rank has a core to spare"),
     OPTION_NUMBER(plan_settings, talk_loss, "talk-loss", .min = 0, .max = 0.9, .initial = "0.3",
                   .help = "part of its speed that talking loses to the computation"),
+    OPTION_TEXT(plan_settings, talk_limit, "talk-limit", .value = "RATE",
+                .initial_note = "as much as without computation",
+                .help = "what one rank gets through its sockets beside the computation, each way, "
+                        "however fast the link: 700Mbit"),
     OPTION_SECTION("Cost"),
     OPTION_NUMBER(plan_settings, price, "price", .min = 0, .max = 1e9, .initial = "0",
                   .initial_note = "not counted", .help = "of a host for an hour, in any money"),
@@ -124,7 +128,7 @@ static int parse_ranks(struct plan_job *job, const char *text, struct error *err
     return 0;
 }
 
-static int parse_bandwidth(const char *text, double *out, struct error *err)
+static int parse_rate(const char *name, const char *text, double *out, struct error *err)
 {
     static const struct {
         const char *name;
@@ -142,8 +146,8 @@ static int parse_bandwidth(const char *text, double *out, struct error *err)
         *out = bytes;
         return 0;
     }
-    return error_set(err, ERROR_USAGE,
-                     "--bandwidth=%s: is not a rate: write 200Mbit, 10Gbit or 100Gbit", text);
+    return error_set(err, ERROR_USAGE, "--%s=%s: is not a rate: write 200Mbit, 10Gbit or 100Gbit",
+                     name, text);
 }
 
 static int parse_bucket(struct plan_job *job, const char *text, struct error *err)
@@ -170,7 +174,7 @@ static int prepare(struct plan_job *job, struct error *err)
         return error_set(err, ERROR_MEMORY, "no memory for a prediction");
     job->question = (struct forecast_question){
         .network = usual,
-        .sharing = {settings->compute_loss, settings->talk_loss},
+        .sharing = {.compute_loss = settings->compute_loss, .talk_loss = settings->talk_loss},
         .per_host = settings->per_host,
         .half = !strcmp(settings->wire, "float16"),
         .spread = settings->spread,
@@ -178,7 +182,9 @@ static int prepare(struct plan_job *job, struct error *err)
     };
     job->question.network.latency = settings->latency;
     if (parse_ranks(job, settings->ranks, err) < 0 ||
-        parse_bandwidth(settings->bandwidth, &job->question.network.bandwidth, err) < 0 ||
+        parse_rate("bandwidth", settings->bandwidth, &job->question.network.bandwidth, err) < 0 ||
+        (settings->talk_limit && parse_rate("talk-limit", settings->talk_limit,
+                                            &job->question.sharing.talk_limit, err) < 0) ||
         parse_bucket(job, settings->bucket, err) < 0 ||
         measurement_read(settings->run, job->arena, &job->run, err) < 0)
         return -1;

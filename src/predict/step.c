@@ -9,7 +9,8 @@ struct model {
     const struct step_work *work;
     const struct step_setting *setting;
     double now, computed;
-    double all; /* of the computation */
+    double all;    /* of the computation */
+    double beside; /* of the talking, that was done meanwhile */
     struct step_times times;
 };
 
@@ -22,15 +23,16 @@ static void compute_until(struct model *model, double until)
     }
 }
 
-/* A reduction of so many seconds, beside the computation as long as there is any. */
-static void talk(struct model *model, double seconds)
+/* A reduction of so many seconds, beside the computation as long as there is any, and there at such a
+ * part of its speed. */
+static void talk(struct model *model, double seconds, double talk_rate)
 {
-    const struct step_sharing *sharing = &model->setting->sharing;
-    double compute_rate = 1 - sharing->compute_loss, talk_rate = 1 - sharing->talk_loss;
+    double compute_rate = 1 - model->setting->sharing.compute_loss;
     double beside = (model->all - model->computed) / compute_rate; /* until computation ends */
     if (seconds / talk_rate <= beside)
         beside = seconds / talk_rate;
     model->computed += beside * compute_rate;
+    model->beside += beside * talk_rate;
     model->times.hidden += beside;
     model->times.talk += seconds;
     model->now += beside;
@@ -38,9 +40,25 @@ static void talk(struct model *model, double seconds)
     model->now += rest > 0 ? rest : 0;
 }
 
-static double reduction(const struct step_setting *setting, double bytes)
+static void talk_alone(struct model *model, double seconds)
 {
-    return network_sum(setting->network, setting->group, bytes, setting->half);
+    talk(model, seconds, 1);
+}
+
+/* A sum, whose bytes may go more slowly beside the computation than the link lets them. */
+static void talk_of_sum(struct model *model, double bytes)
+{
+    const struct step_setting *setting = model->setting;
+    const struct step_sharing *sharing = &setting->sharing;
+    double seconds = network_sum(setting->network, setting->group, bytes, setting->half);
+    double rate = 1 - sharing->talk_loss;
+    if (seconds > 0 && sharing->talk_limit > 0 &&
+        sharing->talk_limit < setting->network->rank_bandwidth) {
+        struct network slower = *setting->network;
+        slower.rank_bandwidth = sharing->talk_limit;
+        rate *= seconds / network_sum(&slower, setting->group, bytes, setting->half);
+    }
+    talk(model, seconds, rate);
 }
 
 /* As exec/plan.c cuts buckets: closed by the gradient that fills one, final with its latest. */
@@ -57,7 +75,7 @@ static void talk_of_gradients(struct model *model)
         if (!full && i + 1 < work->count)
             continue;
         compute_until(model, ready < model->all ? ready : model->all);
-        talk(model, reduction(setting, open));
+        talk_of_sum(model, open);
         model->times.buckets++;
         open = 0;
     }
@@ -68,14 +86,15 @@ static void talk_at_the_end(struct model *model)
     const struct step_work *work = model->work;
     const struct step_setting *setting = model->setting;
     compute_until(model, model->all);
-    talk(model, network_sum(setting->network, setting->group, work->statistic_bytes, false));
+    talk_alone(model, network_sum(setting->network, setting->group, work->statistic_bytes, false));
     if (work->row_bytes > 0) {
         /* All ranks' rows are added up by every rank. */
-        talk(model, network_gather(setting->network, setting->group, work->row_bytes));
+        talk_alone(model, network_gather(setting->network, setting->group, work->row_bytes));
         if (setting->group->ranks > 1)
-            talk(model, work->row_bytes * setting->group->ranks / setting->network->add_bandwidth);
+            talk_alone(model,
+                       work->row_bytes * setting->group->ranks / setting->network->add_bandwidth);
     }
-    talk(model, network_gather(setting->network, setting->group, STATUS_BYTES));
+    talk_alone(model, network_gather(setting->network, setting->group, STATUS_BYTES));
 }
 
 void step_simulate(const struct step_work *work, const struct step_setting *setting,
@@ -89,7 +108,7 @@ void step_simulate(const struct step_work *work, const struct step_setting *sett
     }
     compute_until(&model, model.all);
     model.times.step = model.now + work->update;
-    model.times.exposed = model.times.talk - model.times.hidden * (1 - setting->sharing.talk_loss);
+    model.times.exposed = model.times.talk - model.beside;
     if (model.times.exposed < 0)
         model.times.exposed = 0;
     *out = model.times;

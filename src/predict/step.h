@@ -26,6 +26,8 @@ struct step_work {
 struct step_sharing {
     double compute_loss; /* part of its speed that computation loses while ranks talk beside it */
     double talk_loss;    /* and what talking loses */
+    double talk_limit;   /* bytes a second that one rank gets through its sockets beside the
+                          * computation: a slow link is full all the same; 0: as many as alone */
 };
 
 struct step_times {

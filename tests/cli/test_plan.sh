@@ -34,6 +34,9 @@ mentions err "--ranks=1,,2"
 run 2 plan "$work/run.json" --bandwidth 10
 says err "lockstep plan: --bandwidth=10: is not a rate: write 200Mbit, 10Gbit or 100Gbit"
 run 2 plan "$work/run.json" --bandwidth fast
+run 2 plan "$work/run.json" --talk-limit fast
+says err "lockstep plan: --talk-limit=fast: is not a rate: write 200Mbit, 10Gbit or 100Gbit"
+run 0 plan "$work/run.json" --ranks 2 --talk-limit 700Mbit
 run 2 plan "$work/run.json" --bucket some
 run 1 plan "$work/plain.json"
 mentions err "has no timeline: measure with \`lockstep train MODEL --timeline --json FILE\`"

@@ -92,11 +92,27 @@ TEST(step, closes_a_bucket_with_the_gradient_that_fills_it)
  * computation is done of two; at 6 the second, and all of it; the last goes alone. */
 TEST(step, slows_both_down_where_they_share_cores)
 {
-    struct step_sharing half = {0.5, 0.5};
+    struct step_sharing half = {.compute_loss = 0.5, .talk_loss = 0.5};
     struct step_times times = simulate(2, 1, half, &second_a_megabyte, 1);
     assert_near(times.step, 6 + 1 + 0.5);
     assert_near(times.hidden, 4);
     assert_near(times.exposed, 1);
+}
+
+/* Half a megabyte a second beside the computation: 2 to 4, and the other two alone. */
+TEST(step, talks_no_faster_than_its_limit_beside_the_computation)
+{
+    struct step_sharing limited = {.talk_limit = 0.5e6};
+    struct step_times times = simulate(2, 1, limited, &second_a_megabyte, 1);
+    assert_near(times.step, 4 + 2 + 0.5);
+    assert_near(times.hidden, 2);
+    assert_near(times.exposed, 2);
+}
+
+TEST(step, fills_a_link_that_is_slower_than_its_limit)
+{
+    struct step_sharing limited = {.talk_limit = 2e6};
+    assert_near(simulate(2, 1, limited, &second_a_megabyte, 1).step, 4 + 1 + 0.5);
 }
 
 TEST(step, waits_for_the_slowest_rank)
