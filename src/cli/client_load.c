@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <pthread.h>
-#include <time.h>
 
 #include "base/arena.h"
 #include "base/clock.h"
@@ -192,22 +191,14 @@ static int begin_next(struct streams *streams, struct error *err)
 }
 
 /* Waits for an answer, but not beyond `left` seconds from now, when the next request is due (< 0: as
- * long as it takes). gRPC's own waiting ends up to a millisecond late, so the last of it is slept in
- * short naps. */
+ * long as it takes). */
 static int take_next(struct streams *streams, double left, struct error *err)
 {
-    static const double coarse = 2e-3, nap = 5e-5;
     struct client_answer answer;
     int place;
-    double seconds = left < 0 ? -1 : left > coarse ? left - coarse : 0;
-    int came = client_link_next(streams->connection->link, seconds, &place, &answer, err);
-    if (came < 0)
-        return -1;
-    if (came == 0) {
-        if (left > 0 && seconds == 0)
-            nanosleep(&(struct timespec){.tv_nsec = (long)(fmin(left, nap) * 1e9)}, NULL);
-        return 0;
-    }
+    int came = client_link_next(streams->connection->link, left, &place, &answer, err);
+    if (came <= 0)
+        return came;
     streams->under_way--;
     streams->idle[streams->idle_count++] = place;
     return note(streams->connection, &streams->connection->flights[place], &answer, err);

@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -12,11 +11,8 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct grpc_library library;
 static char failure[256]; /* "": it is there */
 
-static const struct {
-    const char *name;
-    size_t place; /* in struct grpc_library */
-} functions[] = {
-#define GRPC_ROW(name) {#name, offsetof(struct grpc_library, name)},
+static const struct symbol symbols[] = {
+#define GRPC_ROW(name) SYMBOL_ROW(struct grpc_library, name)
     GRPC_FUNCTIONS(GRPC_ROW)
 #undef GRPC_ROW
 };
@@ -44,21 +40,16 @@ static void leave_locks_unwatched(void *grpc)
 /* The soname stands for the layout of the structures in the headers that this was built with. */
 static void load(void)
 {
-    void *grpc = dlopen("libgrpc.so.29", RTLD_NOW | RTLD_LOCAL);
-    void *gpr = grpc ? dlopen("libgpr.so.29", RTLD_NOW | RTLD_LOCAL) : NULL;
-    if (!gpr) {
+    void *grpc = dlopen("libgrpc.so.29", RTLD_NOW | RTLD_LOCAL); /* brings libgpr */
+    if (!grpc) {
         snprintf(failure, sizeof failure, "libgrpc.so.29 cannot be loaded; install libgrpc29");
         return;
     }
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-        const char *name = functions[i].name;
-        void *symbol = dlsym(strncmp(name, "gpr_", 4) == 0 ? gpr : grpc, name);
-        if (!symbol)
-            snprintf(failure, sizeof failure, "the installed libgrpc has no %s", name);
-        memcpy((char *)&library + functions[i].place, &symbol, sizeof symbol);
-    }
-    if (failure[0])
+    const char *missing = symbols_find(grpc, symbols, sizeof symbols / sizeof *symbols, &library);
+    if (missing) {
+        snprintf(failure, sizeof failure, "the installed libgrpc has no %s", missing);
         return;
+    }
     leave_locks_unwatched(grpc);
     library.gpr_set_log_function(log_message);
     library.grpc_init();

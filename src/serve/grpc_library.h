@@ -14,6 +14,8 @@
 #include <grpc/support/time.h>
 #include <stdbool.h>
 
+#include "base/symbols.h"
+
 struct error;
 
 /* Every function that is called, once: the structure and the search for symbols are made of it. */
@@ -71,9 +73,7 @@ struct error;
     FUNCTION(gpr_set_log_function)
 
 struct grpc_library {
-#define GRPC_MEMBER(name) __typeof__(&name) name;
-    GRPC_FUNCTIONS(GRPC_MEMBER)
-#undef GRPC_MEMBER
+    GRPC_FUNCTIONS(SYMBOL_FIELD)
 };
 
 /* The same each time, for ever, and started; NULL when it is not installed. From any thread. */
