@@ -158,7 +158,7 @@ bench-net: all $(addprefix $(BUILD)/bench/,primitives delay sums)
 	@bench/run-net $(BENCH_FLAGS) $(subst $(comma), ,$(BENCH))
 
 # What lockstep plan predicts against two ranks on links of a chosen rate; needs root.
-bench-plan: all $(BUILD)/bench/primitives
+bench-plan: all $(addprefix $(BUILD)/bench/,primitives sums)
 	@bench/run-plan $(BENCH_FLAGS)
 
 # How long a group stands still when one of its ranks is killed.
