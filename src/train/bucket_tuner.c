@@ -6,6 +6,8 @@
 /* The first steps are slow for other reasons. */
 enum { FIRST_STEPS = 2 };
 const size_t bucket_tuner_sizes[TUNER_SIZES] = {1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20};
+enum { USUAL = 2 };
+static const double CLEARLY = 0.97;
 
 void bucket_tuner_init(struct bucket_tuner *tuner, size_t bytes, bool tune)
 {
@@ -36,12 +38,16 @@ static double median(const double seconds[TUNER_ROUNDS])
     return (sorted[TUNER_ROUNDS / 2 - 1] + sorted[TUNER_ROUNDS / 2]) / 2;
 }
 
-static size_t fastest(const struct bucket_tuner *tuner)
+/* The usual size, unless another was faster by more than equal steps differ from each other. */
+static size_t best_size(const struct bucket_tuner *tuner)
 {
-    int best = 0;
-    for (int i = 1; i < TUNER_SIZES; i++)
-        if (median(tuner->seconds[i]) < median(tuner->seconds[best]))
+    int best = USUAL;
+    double least = CLEARLY * median(tuner->seconds[USUAL]);
+    for (int i = 0; i < TUNER_SIZES; i++)
+        if (i != USUAL && median(tuner->seconds[i]) < least) {
             best = i;
+            least = median(tuner->seconds[i]);
+        }
     return bucket_tuner_sizes[best];
 }
 
@@ -55,7 +61,7 @@ void bucket_tuner_note(struct bucket_tuner *tuner, double seconds)
         tuner->seconds[trial % TUNER_SIZES][trial / TUNER_SIZES] = seconds;
     if (next >= TUNER_SIZES * TUNER_ROUNDS) {
         tuner->tuning = false;
-        tuner->size = fastest(tuner);
+        tuner->size = best_size(tuner);
     } else if (next >= 0) {
         tuner->size = bucket_tuner_sizes[next % TUNER_SIZES];
     }

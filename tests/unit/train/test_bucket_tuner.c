@@ -19,6 +19,16 @@ TEST(bucket_tuner, keeps_the_size_whose_steps_were_fastest)
     }
 }
 
+/* Two per cent are chance. */
+TEST(bucket_tuner, takes_the_usual_size_where_none_is_clearly_faster)
+{
+    struct bucket_tuner tuner;
+    bucket_tuner_init(&tuner, 0, true);
+    for (int i = 0; i < bucket_tuner_steps(); i++)
+        bucket_tuner_note(&tuner, bucket_tuner_size(&tuner) == 1 << 20 ? 0.98 : 1);
+    ASSERT_TRUE(bucket_tuner_settled(&tuner) == 16 << 20);
+}
+
 TEST(bucket_tuner, leaves_a_given_size_alone)
 {
     struct bucket_tuner tuner;
