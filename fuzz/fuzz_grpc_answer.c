@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
         bytes += length;
         count -= length;
     }
-    grpc_answer_end(&answer, count ? "cut short" : NULL);
+    grpc_answer_end(&answer, SERVE_UNAVAILABLE, count ? "cut short" : NULL);
     assert(reply.body.length <= given && strlen(reply.message) < sizeof reply.message);
     assert(reply.status != SERVE_OK || (answer.status == 0 && !answer.wrong));
     strbuf_release(&reply.body);

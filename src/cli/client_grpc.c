@@ -148,7 +148,7 @@ static int send_request(void *state, const struct strbuf *request, bool patient,
     struct grpc_link *link = state;
     if (call(link, method_of(link), request, patient, err) < 0)
         return -1;
-    *out = (struct client_answer){link->reply->status, link->reply->message};
+    *out = (struct client_answer){link->reply->status, link->reply->message, link->reply->ended};
     return 0;
 }
 
@@ -192,7 +192,7 @@ static int next(void *state, double seconds, int *place, struct client_answer *o
         return 0;
     link->reply = reply;
     *place = (int)(reply - link->replies);
-    *out = (struct client_answer){reply->status, reply->message};
+    *out = (struct client_answer){reply->status, reply->message, reply->ended};
     return reply->body.failed ? error_set(err, ERROR_MEMORY, "no memory for the reply") : 1;
 }
 

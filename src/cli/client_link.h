@@ -44,6 +44,7 @@ int client_link_prepare(struct client_link *link, const struct client_batch *bat
 struct client_answer {
     enum serve_status status;
     const char *message; /* why, unless SERVE_OK; the link's until the next call */
+    double ended;        /* clock_seconds() when it was there */
 };
 /* `patient`: waits for a server that does not answer yet, until the deadline. Fails only when
  * memory is short. */

@@ -91,7 +91,7 @@ static int note(struct connection *connection, const struct flight *flight,
                 const struct client_answer *answer, struct error *err)
 {
     struct load_result *result = &connection->result;
-    double ended = clock_seconds();
+    double ended = answer->ended;
     int status = (int)answer->status;
     if (flight->index < connection->load->settings->warm_up)
         return 0;
@@ -191,12 +191,14 @@ static int begin_next(struct streams *streams, struct error *err)
 }
 
 /* Waits for an answer, but not beyond `left` seconds from now, when the next request is due (< 0: as
- * long as it takes). */
+ * long as it takes), and never so long that who wants it to stop would notice. */
 static int take_next(struct streams *streams, double left, struct error *err)
 {
+    static const double longest = 0.1;
     struct client_answer answer;
     int place;
-    int came = client_link_next(streams->connection->link, left, &place, &answer, err);
+    double seconds = left < 0 || left > longest ? longest : left;
+    int came = client_link_next(streams->connection->link, seconds, &place, &answer, err);
     if (came <= 0)
         return came;
     streams->under_way--;

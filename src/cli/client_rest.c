@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/memory.h"
@@ -139,7 +140,8 @@ static int send_request(void *state, const struct strbuf *request, bool patient,
     if (perform(link, "POST", ":predict", request, err) < 0)
         return -1;
     enum serve_status status = status_of(&link->reply);
-    *out = (struct client_answer){status, status == SERVE_OK ? "" : message_of(link)};
+    *out =
+        (struct client_answer){status, status == SERVE_OK ? "" : message_of(link), clock_seconds()};
     return 0;
 }
 

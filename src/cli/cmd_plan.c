@@ -166,7 +166,7 @@ static int parse_bucket(struct plan_job *job, const char *text, struct error *er
     return 0;
 }
 
-static int prepare(struct plan_job *job, struct error *err)
+static int prepare(struct plan_job *job, const struct options *parsed, struct error *err)
 {
     const struct plan_settings *settings = job->settings;
     job->arena = arena_create();
@@ -180,6 +180,9 @@ static int prepare(struct plan_job *job, struct error *err)
         .spread = settings->spread,
         .seed = (uint64_t)settings->seed,
     };
+    /* A limit stands in place of the usual loss. */
+    if (settings->talk_limit && options_source(parsed, "talk-loss") == OPTION_FROM_TABLE)
+        job->question.sharing.talk_loss = 0;
     job->question.network.latency = settings->latency;
     if (parse_ranks(job, settings->ranks, err) < 0 ||
         parse_rate("bandwidth", settings->bandwidth, &job->question.network.bandwidth, err) < 0 ||
@@ -326,7 +329,7 @@ static int run(struct options *parsed, void *settings, struct error *err)
     const char *target = job.settings->json;
     int status = output_json_prepare(target, err);
     if (status == 0)
-        status = prepare(&job, err);
+        status = prepare(&job, parsed, err);
     for (int i = 0; status == 0 && i < job.count; i++)
         forecast(&job.question, job.ranks[i], &job.rows[i]);
     if (status == 0 && (!target || strcmp(target, "-") != 0))

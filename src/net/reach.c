@@ -3,10 +3,25 @@
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
+
+static bool wait_until_writable(int line, double seconds)
+{
+    static const double most = 1e6;
+    struct pollfd one = {.fd = line, .events = POLLOUT};
+    double until = clock_seconds() + (seconds < most ? seconds : most);
+    int ready;
+    do {
+        double left = until - clock_seconds();
+        ready = poll(&one, 1, left > 0 ? (int)(left * 1000) : 0);
+    } while (ready < 0 && errno == EINTR);
+    return ready == 1;
+}
 
 static int connect_within(const struct addrinfo *address, double seconds)
 {
@@ -17,10 +32,9 @@ static int connect_within(const struct addrinfo *address, double seconds)
         return -1;
     if (connect(line, address->ai_addr, address->ai_addrlen) == 0)
         return line;
-    struct pollfd one = {.fd = line, .events = POLLOUT};
     if (errno != EINPROGRESS)
         number = errno;
-    else if (poll(&one, 1, (int)(seconds * 1000)) != 1)
+    else if (!wait_until_writable(line, seconds))
         number = ETIMEDOUT;
     else
         getsockopt(line, SOL_SOCKET, SO_ERROR, &number, &bytes);

@@ -79,7 +79,7 @@ void grpc_answer_bytes(struct grpc_answer *answer, const unsigned char *bytes, s
         answer->prefix[answer->prefix_bytes++] = *bytes++;
         count--;
     }
-    if (count == 0 || answer->wrong)
+    if (answer->prefix_bytes < GRPC_PREFIX_BYTES || answer->wrong)
         return;
     if (answer->prefix[0] != 0)
         answer->wrong = "its message is compressed, which was not asked for";
@@ -119,7 +119,7 @@ static void say(struct grpc_reply *reply, enum serve_status status, const char *
     snprintf(reply->message, sizeof reply->message, "%s", what);
 }
 
-void grpc_answer_end(struct grpc_answer *answer, const char *why)
+void grpc_answer_end(struct grpc_answer *answer, enum serve_status status, const char *why)
 {
     struct grpc_reply *reply = answer->reply;
     bool whole =
@@ -137,6 +137,6 @@ void grpc_answer_end(struct grpc_answer *answer, const char *why)
         snprintf(reply->message, sizeof reply->message, "HTTP status %d instead of a gRPC answer",
                  answer->http);
     } else
-        say(reply, why ? SERVE_UNAVAILABLE : SERVE_INTERNAL,
+        say(reply, why ? status : SERVE_INTERNAL,
             why ? why : "the answer ended without a grpc-status");
 }

@@ -25,8 +25,8 @@ void grpc_answer_begin(struct grpc_answer *answer, struct grpc_reply *reply);
 void grpc_answer_header(struct grpc_answer *answer, const char *name, size_t name_bytes,
                         const char *value, size_t value_bytes);
 void grpc_answer_bytes(struct grpc_answer *answer, const unsigned char *bytes, size_t count);
-/* Nothing more comes: the reply's status and message are set. `why` the stream was cut short; NULL:
- * it was not. */
-void grpc_answer_end(struct grpc_answer *answer, const char *why);
+/* Nothing more comes: the reply's status and message are set; those given when the stream was cut
+ * short before it had any (`why` NULL: it was not). */
+void grpc_answer_end(struct grpc_answer *answer, enum serve_status status, const char *why);
 
 #endif

@@ -1,5 +1,6 @@
 #include "serve/grpc_client.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "serve/grpc_library.h"
@@ -122,6 +123,7 @@ static void take_reply(const struct grpc_library *grpc, struct exchange *exchang
     memcpy(reply->message, GRPC_SLICE_START_PTR(exchange->details), count);
     reply->message[count] = '\0';
     reply->status = (enum serve_status)exchange->status;
+    reply->ended = clock_seconds();
     strbuf_clear(&reply->body);
     if (!exchange->received)
         return;

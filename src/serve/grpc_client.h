@@ -23,6 +23,7 @@ struct grpc_client_settings {
 struct grpc_reply {
     enum serve_status status;
     char message[1024]; /* why, unless SERVE_OK */
+    double ended;       /* clock_seconds() when it was there */
     struct strbuf body;
 };
 void grpc_reply_init(struct grpc_reply *reply);

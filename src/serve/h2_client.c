@@ -23,6 +23,7 @@ static const double patient_nap = 0.05;   /* of a call that waits for a server *
 enum {
     WINDOW = 1 << 30, /* what the server may send unasked: a client that looks never holds it up */
     READ_BYTES = 1 << 16,
+    SEND_BYTES = 1 << 18, /* about, that wait for the socket */
 };
 
 struct call {
@@ -43,7 +44,7 @@ struct h2_client {
     char *host, *port; /* port points into host's memory */
     struct strbuf authority, authorization;
     struct call *calls;
-    int count;
+    int count, under_way;
     struct call *idle, *ended, **ended_tail;
     double earliest;      /* no deadline is before it */
     double retry_after;   /* clock_seconds() */
@@ -55,9 +56,12 @@ struct h2_client {
 
 /* ---- how a call ends ------------------------------------------------------------------------ */
 
-static void end_call(struct h2_client *client, struct call *call, const char *why)
+static void end_call(struct h2_client *client, struct call *call, enum serve_status status,
+                     const char *why)
 {
-    grpc_answer_end(&call->answer, why);
+    grpc_answer_end(&call->answer, status, why);
+    call->answer.reply->ended = clock_seconds();
+    client->under_way -= call->under_way;
     call->under_way = false;
     call->next = NULL;
     *client->ended_tail = call;
@@ -71,7 +75,7 @@ static void give_up(struct h2_client *client, struct call *call, enum serve_stat
     struct grpc_reply *reply = call->answer.reply;
     call->answer.status = (int)status;
     snprintf(reply->message, sizeof reply->message, "%s", why);
-    end_call(client, call, NULL);
+    end_call(client, call, status, NULL);
 }
 
 static struct grpc_reply *take_ended(struct h2_client *client)
@@ -134,13 +138,30 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, cons
     return 0;
 }
 
+/* As gRPC has it; a server that knows our deadline may be the first to act on it. */
+static enum serve_status status_of_reset(const struct call *call, uint32_t code)
+{
+    if (clock_seconds() >= call->deadline)
+        return SERVE_DEADLINE;
+    switch (code) {
+    case NGHTTP2_REFUSED_STREAM:
+        return SERVE_UNAVAILABLE;
+    case NGHTTP2_CANCEL:
+        return SERVE_CANCELLED;
+    case NGHTTP2_ENHANCE_YOUR_CALM:
+        return SERVE_EXHAUSTED;
+    default:
+        return SERVE_INTERNAL;
+    }
+}
+
 static int on_close(nghttp2_session *session, int32_t stream, uint32_t code, void *context)
 {
     struct h2_client *client = context;
     struct call *call = call_of(client, stream);
     (void)session;
     if (call)
-        end_call(client, call,
+        end_call(client, call, status_of_reset(call, code),
                  code == NGHTTP2_NO_ERROR ? NULL : client->h2->nghttp2_http2_strerror(code));
     return 0;
 }
@@ -175,7 +196,7 @@ static void disconnect(struct h2_client *client, const char *why)
     client->earliest = INFINITY;
     for (int i = 0; i < client->count; i++)
         if (client->calls[i].under_way)
-            end_call(client, &client->calls[i], why);
+            end_call(client, &client->calls[i], SERVE_UNAVAILABLE, why);
 }
 
 static int start_session(struct h2_client *client)
@@ -224,30 +245,37 @@ static void leave_if_over(struct h2_client *client)
         disconnect(client, "the connection ended by a farewell");
 }
 
-static void send_waiting(struct h2_client *client)
+/* What nghttp2 has is taken when all of the last was written: a server that is slower than we are
+ * must not fill our memory. */
+static void fill_out(struct h2_client *client)
 {
     const uint8_t *bytes;
-    ssize_t count;
-    while ((count = client->h2->nghttp2_session_mem_send(client->session, &bytes)) > 0)
+    ssize_t count = 0;
+    if (client->written < client->out.length)
+        return;
+    strbuf_clear(&client->out);
+    client->written = 0;
+    while (client->out.length < SEND_BYTES &&
+           (count = client->h2->nghttp2_session_mem_send(client->session, &bytes)) > 0)
         strbuf_add_bytes(&client->out, bytes, (size_t)count);
-    if (count < 0 || client->out.failed) {
+    if (count < 0 || client->out.failed)
         disconnect(client, count < 0 ? client->h2->nghttp2_strerror((int)count)
                                      : "no memory for what is to be sent");
-        return;
+}
+
+static void send_waiting(struct h2_client *client)
+{
+    ssize_t done = 1;
+    while (client->session && done > 0) {
+        fill_out(client);
+        size_t left = client->out.length - client->written;
+        if (!client->session || left == 0)
+            return;
+        done = send(client->socket, client->out.text + client->written, left, MSG_NOSIGNAL);
+        client->written += done > 0 ? (size_t)done : 0;
     }
-    if (client->written == client->out.length)
-        return;
-    ssize_t done = send(client->socket, client->out.text + client->written,
-                        client->out.length - client->written, MSG_NOSIGNAL);
-    if (done < 0 && errno != EAGAIN && errno != EINTR) {
+    if (client->session && errno != EAGAIN && errno != EINTR)
         disconnect(client, strerror(errno));
-        return;
-    }
-    client->written += done > 0 ? (size_t)done : 0;
-    if (client->written == client->out.length) {
-        strbuf_clear(&client->out);
-        client->written = 0;
-    }
 }
 
 static void read_waiting(struct h2_client *client)
@@ -394,8 +422,8 @@ static int submit(struct h2_client *client, struct call *call, const char *metho
         header("user-agent", "lockstep", 8),
     };
     size_t count = 7;
-    if (seconds > 0) {
-        write_timeout(seconds, timeout);
+    if (!isinf(seconds)) {
+        write_timeout(fmax(seconds, 1e-6), timeout);
         headers[count++] = header("grpc-timeout", timeout, strlen(timeout));
     }
     if (client->authorization.length > 0)
@@ -405,6 +433,35 @@ static int submit(struct h2_client *client, struct call *call, const char *metho
     return client->h2->nghttp2_submit_request(client->session, NULL, headers, count, &body, call);
 }
 
+static bool is_leaving(const struct h2_client *client)
+{
+    return client->session && !client->h2->nghttp2_session_check_request_allowed(client->session);
+}
+
+/* All that can be done now, or after a wait until a moment. */
+static void turn(struct h2_client *client, double until, bool wait)
+{
+    if (client->session)
+        send_waiting(client);
+    leave_if_over(client);
+    if (wait && (client->session || !client->ended))
+        wait_for_bytes(client, fmin(until, client->earliest));
+    if (client->session)
+        read_waiting(client);
+    if (client->session && clock_seconds() >= client->earliest)
+        end_late(client, clock_seconds());
+}
+
+/* A connection that takes no more requests (GOAWAY) is left when those under way have ended. */
+static void leave(struct h2_client *client, double deadline)
+{
+    double until = fmin(deadline, clock_seconds() + connect_seconds);
+    while (is_leaving(client) && client->under_way > 0 && clock_seconds() < until)
+        turn(client, until, true);
+    if (is_leaving(client))
+        disconnect(client, "the server left");
+}
+
 int h2_client_begin(struct h2_client *client, const char *method, const void *message, size_t bytes,
                     double seconds, bool patient, struct grpc_reply *reply, struct error *err)
 {
@@ -412,7 +469,8 @@ int h2_client_begin(struct h2_client *client, const char *method, const void *me
     const unsigned char prefix[GRPC_PREFIX_BYTES] = {
         0, (unsigned char)(bytes >> 24), (unsigned char)(bytes >> 16), (unsigned char)(bytes >> 8),
         (unsigned char)bytes};
-    client->idle = call->next;
+    if (bytes > UINT32_MAX)
+        return error_set(err, ERROR_USAGE, "a message of %zu bytes is too large for gRPC", bytes);
     grpc_answer_begin(&call->answer, reply);
     call->deadline = seconds > 0 ? clock_seconds() + seconds : INFINITY;
     call->sent = 0;
@@ -421,22 +479,21 @@ int h2_client_begin(struct h2_client *client, const char *method, const void *me
     strbuf_add_bytes(&call->message, message, bytes);
     if (call->message.failed)
         return error_set(err, ERROR_MEMORY, "no memory for a call");
-    leave_if_over(client);
-    if (client->session && !client->h2->nghttp2_session_check_request_allowed(client->session)) {
-        give_up(client, call, SERVE_UNAVAILABLE, "the server is leaving");
-        return 0;
+    leave(client, call->deadline);
+    bool connected = client->session || make_connection(client, call->deadline, patient);
+    if (connected) {
+        call->stream = submit(client, call, method, call->deadline - clock_seconds());
+        if (call->stream < 0)
+            return error_set(err, ERROR_MEMORY, "a call cannot be begun: %s",
+                             client->h2->nghttp2_strerror(call->stream));
+        call->under_way = true;
+        client->under_way++;
+        client->earliest = fmin(client->earliest, call->deadline);
     }
-    if (!client->session && !make_connection(client, call->deadline, patient)) {
+    client->idle = call->next;
+    if (!connected)
         give_up(client, call, patient ? SERVE_DEADLINE : SERVE_UNAVAILABLE,
                 client->refusal.message);
-        return 0;
-    }
-    call->stream = submit(client, call, method, seconds);
-    if (call->stream < 0)
-        return error_set(err, ERROR_MEMORY, "a call cannot be begun: %s",
-                         client->h2->nghttp2_strerror(call->stream));
-    call->under_way = true;
-    client->earliest = fmin(client->earliest, call->deadline);
     return 0;
 }
 
@@ -444,17 +501,11 @@ struct grpc_reply *h2_client_next(struct h2_client *client, double seconds)
 {
     double until = seconds < 0 ? INFINITY : clock_seconds() + seconds;
     do {
-        if (client->session)
+        if (client->session && client->ended)
             send_waiting(client);
-        leave_if_over(client);
         if (client->ended || (!client->session && isinf(until)))
             break;
-        if (seconds != 0)
-            wait_for_bytes(client, fmin(until, client->earliest));
-        if (client->session)
-            read_waiting(client);
-        if (client->session && clock_seconds() >= client->earliest)
-            end_late(client, clock_seconds());
+        turn(client, until, seconds != 0);
     } while (!client->ended && clock_seconds() < until);
     return client->ended ? take_ended(client) : NULL;
 }

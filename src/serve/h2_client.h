@@ -16,7 +16,7 @@ int h2_client_create(const char *server, const char *token, int streams, struct 
 void h2_client_destroy(struct h2_client *client); /* accepts NULL */
 
 /* As grpc_client_begin and grpc_client_next, but what is begun may leave only with the next call of
- * h2_client_next. `method` is borrowed until the call's end. */
+ * h2_client_next. */
 int h2_client_begin(struct h2_client *client, const char *method, const void *message, size_t bytes,
                     double seconds, bool patient, struct grpc_reply *reply, struct error *err);
 struct grpc_reply *h2_client_next(struct h2_client *client, double seconds);

@@ -7,7 +7,7 @@
 enum { FIRST_STEPS = 2 };
 const size_t bucket_tuner_sizes[TUNER_SIZES] = {1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20};
 enum { USUAL = 2 };
-static const double CLEARLY = 0.97;
+static const double clearly = 0.97;
 
 void bucket_tuner_init(struct bucket_tuner *tuner, size_t bytes, bool tune)
 {
@@ -42,7 +42,7 @@ static double median(const double seconds[TUNER_ROUNDS])
 static size_t best_size(const struct bucket_tuner *tuner)
 {
     int best = USUAL;
-    double least = CLEARLY * median(tuner->seconds[USUAL]);
+    double least = clearly * median(tuner->seconds[USUAL]);
     for (int i = 0; i < TUNER_SIZES; i++)
         if (i != USUAL && median(tuner->seconds[i]) < least) {
             best = i;

@@ -26,7 +26,7 @@ static void add_bytes(struct scene *scene, const char *bytes, size_t count)
 static void check(struct scene *scene, const char *why, enum serve_status status,
                   const char *message)
 {
-    grpc_answer_end(&scene->answer, why);
+    grpc_answer_end(&scene->answer, SERVE_UNAVAILABLE, why);
     ASSERT_TEXT(scene->reply.message, message);
     ASSERT_INT(scene->reply.status, ==, status);
     grpc_reply_release(&scene->reply);
@@ -99,6 +99,8 @@ TEST(grpc_answer, refuses_what_is_no_answer)
         {"200", "0", "\0\0\0\0\0\0\0\0\0\0", 10, NULL, SERVE_INTERNAL,
          "more came than one message"},
         {"200", "0", "\1\0\0\0\2ab", 7, NULL, SERVE_INTERNAL,
+         "its message is compressed, which was not asked for"},
+        {"200", "0", "\1\0\0\0\0", 5, NULL, SERVE_INTERNAL,
          "its message is compressed, which was not asked for"},
         {"200", "nought", "", 0, NULL, SERVE_INTERNAL, "its grpc-status is no number"},
         {"200", "99999", "", 0, NULL, SERVE_INTERNAL, "its grpc-status is no number"},

@@ -217,6 +217,27 @@ TEST(h2_client, ends_its_calls_when_the_server_goes)
     fake_core_destroy(scene.core);
 }
 
+/* A server that goes lets calls end, and takes no new ones: those fail, none is lost or waits. */
+TEST(h2_client, gets_what_is_under_way_from_a_server_that_drains)
+{
+    struct scene scene = {0};
+    int good = 0;
+    open_scene(&scene, NULL);
+    ASSERT_INT(call(&scene, "sums", 20), ==, SERVE_OK);
+    fake_core_set_delay(scene.core, 0.05);
+    for (int i = 0; i < 4; i++) {
+        write_sums(&scene, "sums", 1, (float)i);
+        begin(&scene, i, 20, false);
+    }
+    ASSERT_TRUE(h2_client_next(scene.client, -1) != NULL); /* all have arrived there */
+    grpc_door_drain(scene.door, 5);
+    for (int i = 0; i < 3; i++)
+        good += h2_client_next(scene.client, -1)->status == SERVE_OK;
+    ASSERT_INT(good, ==, 3);
+    ASSERT_INT(call(&scene, "sums", 20), ==, SERVE_UNAVAILABLE);
+    close_scene(&scene);
+}
+
 static int listen_anywhere(int *port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
