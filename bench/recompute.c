@@ -10,8 +10,8 @@
 #include "exec/params.h"
 #include "exec/plan.h"
 #include "graph/graph.h"
-#include "inputs.h"
 #include "models/registry.h"
+#include "inputs.h"
 
 enum { MAX_PAIRS = 200, MAX_TENSORS = 64 };
 

@@ -13,8 +13,8 @@
 #include "exec/params_layout.h"
 #include "exec/plan.h"
 #include "graph/graph.h"
-#include "inputs.h"
 #include "models/registry.h"
+#include "inputs.h"
 
 enum { WARMUP = 2, MAX_RUNS = 1000, MAX_TENSORS = 64 };
 

@@ -188,13 +188,13 @@ static int prepare(struct job *job, struct options *parsed, struct bench_setting
                          settings->common.recompute ? "recompute" : "kernels");
     if (settings->tune && (settings->forward_only || settings->common.kernels ||
                            settings->common.json || settings->explain))
-        return error_set(err, ERROR_USAGE, "--tune writes its own file: leave --%s out",
+        return error_set(err, ERROR_USAGE,
+                         "--tune writes its own file: leave --%s out",
                          settings->forward_only     ? "forward-only"
                          : settings->common.kernels ? "kernels"
                          : settings->common.json    ? "json"
                                                     : "explain");
-    if (((settings->forward_only || settings->tune) && ranks_refuse_several(err) < 0) ||
-        meet(job, settings, err) < 0 ||
+    if (((settings->forward_only || settings->tune) && ranks_refuse_several(err) < 0) || meet(job, settings, err) < 0 ||
         session_open(&job->session, parsed, SESSION_PART_OF_RECIPE, &settings->common, err) < 0 ||
         ranks_divide(&job->ranks, parsed, &settings->ranks, &settings->common.batch, &job->session,
                      err) < 0 ||

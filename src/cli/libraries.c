@@ -11,11 +11,16 @@
 static const struct {
     const char *name, *file, *use;
 } known[] = {
-    {"libmpi", "libmpi.so.40", "ranks"},         {"libjpeg", "libjpeg.so.62", "pictures"},
-    {"libpng", "libpng16.so.16", "pictures"},    {"zlib", "libz.so.1", "packed files"},
-    {"libyaml", "libyaml-0.so.2", "Kubernetes"}, {"libevent", "libevent_core-2.1.so.7", "HTTP"},
-    {"libgomp", "libgomp.so.1", "threads"},      {"libssl", "libssl.so.3", "TLS"},
-    {"libcurl", "libcurl.so.4", "S3, MLflow"},   {"libgrpc", "libgrpc.so.29", "serving"},
+    {"libmpi", "libmpi.so.40", "ranks"},
+    {"libjpeg", "libjpeg.so.62", "pictures"},
+    {"libpng", "libpng16.so.16", "pictures"},
+    {"zlib", "libz.so.1", "packed files"},
+    {"libyaml", "libyaml-0.so.2", "Kubernetes"},
+    {"libevent", "libevent_core-2.1.so.7", "HTTP"},
+    {"libgomp", "libgomp.so.1", "threads"},
+    {"libssl", "libssl.so.3", "TLS"},
+    {"libcurl", "libcurl.so.4", "S3, MLflow"},
+    {"libgrpc", "libgrpc.so.29", "serving"},
     {"libnghttp2", "libnghttp2.so.14", "load"},
 };
 _Static_assert(sizeof known / sizeof *known <= LIBRARIES_MAX, "room for all");

@@ -263,7 +263,8 @@ static void describe(const struct saving_run *run, const char *name, struct strb
     else if (!strcmp(name, "global-batch-size"))
         strbuf_addf(out, "%" PRId64, run->global_batch);
     else if (!strcmp(name, "kernels") && run->session->kernels)
-        strbuf_addf(out, "the rules %016" PRIx64, kernel_rules_fingerprint(run->session->kernels));
+        strbuf_addf(out, "the rules %016" PRIx64,
+                    kernel_rules_fingerprint(run->session->kernels));
     else if (!strcmp(name, "lr"))
         strbuf_addf(out, "%.9g", run->rate);
     else if (option && options_source(run->options, name) != OPTION_FROM_NOTHING)

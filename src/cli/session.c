@@ -465,17 +465,16 @@ void session_warn_of_plan(const struct session *session, const struct session_se
             session->model->name);
     struct plan_kernels kernels = plan_kernels(plan);
     if (kernels.nodes > kernels.told && session->deal.rank == 0)
-        log_line(
-            LOG_WARNING,
-            "--kernels=%s does not name %d of the %d convolutions of %s at this batch size: they "
-            "follow the fixed rule",
-            settings->kernels, kernels.nodes - kernels.told, kernels.nodes, session->model->name);
+        log_line(LOG_WARNING,
+                 "--kernels=%s does not name %d of the %d convolutions of %s at this batch size: they "
+                 "follow the fixed rule",
+                 settings->kernels, kernels.nodes - kernels.told, kernels.nodes,
+                 session->model->name);
     if (kernels.unfit && session->deal.rank == 0)
-        log_line(
-            LOG_WARNING,
-            "--kernels=%s names kernels that do not fit %d convolutions: they follow the fixed "
-            "rule",
-            settings->kernels, kernels.unfit);
+        log_line(LOG_WARNING,
+                 "--kernels=%s names kernels that do not fit %d convolutions: they follow the fixed "
+                 "rule",
+                 settings->kernels, kernels.unfit);
 }
 
 /* --- telling -------------------------------------------------------------------------------- */

@@ -133,11 +133,11 @@ struct session {
     struct model_args args;
     struct graph *graph;
     struct kernel_rules *kernels; /* NULL: the fixed rule */
-    bool pixels_given;            /* --pixels by the user, not by the recipe */
-    const char *recipe;           /* as far as it was applied; "" when there is none */
-    int threads;                  /* resolved */
-    struct session_deal deal;     /* the caller's, before session_open; all zero: alone */
-    const atomic_int *stop;       /* SIGINT or SIGTERM, from session_open on; see cli/signals.h */
+    bool pixels_given;        /* --pixels by the user, not by the recipe */
+    const char *recipe;       /* as far as it was applied; "" when there is none */
+    int threads;              /* resolved */
+    struct session_deal deal; /* the caller's, before session_open; all zero: alone */
+    const atomic_int *stop;   /* SIGINT or SIGTERM, from session_open on; see cli/signals.h */
 };
 
 const char *session_model_name(int index); /* names and aliases; NULL behind the last */

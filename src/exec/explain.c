@@ -107,8 +107,7 @@ void plan_explain(const struct plan *plan, struct strbuf *out)
         strbuf_addf(out, ", recomputed in backward %.1f", (double)memory.recomputed / 1e6);
     strbuf_add_char(out, '\n');
     if (plan->options.kernels)
-        strbuf_addf(out,
-                    "kernels: %d of %d convolutions as %s says, the others by the fixed rule\n",
+        strbuf_addf(out, "kernels: %d of %d convolutions as %s says, the others by the fixed rule\n",
                     plan->kernels.told - plan->kernels.unfit, plan->kernels.nodes,
                     kernel_rules_name(plan->options.kernels));
 }

@@ -103,8 +103,8 @@ static void emit_recompute(struct plan_builder *builder, struct item *item)
             continue;
         buffer_id buffer;
         if (use->role < ROLE_GRADIENT_OF_INPUT)
-            buffer = builder_form(builder, item_input(item, use->role), use->layout, PASS_RECOMPUTE,
-                                  item->node.node->name)
+            buffer = builder_form(builder, item_input(item, use->role), use->layout,
+                                  PASS_RECOMPUTE, item->node.node->name)
                          .buffer;
         else if (use->role == ROLE_KEPT)
             buffer = item->kept;

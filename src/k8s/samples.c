@@ -25,7 +25,8 @@ static void add_spec(struct manifest *out, const struct json *spec)
 }
 
 /* Argo puts the pod together from the template and what the workflow says for all of them. */
-static void add_step(struct manifest *out, const struct json *workflow, const struct json *template)
+static void add_step(struct manifest *out, const struct json *workflow,
+                     const struct json *template)
 {
     struct node *pod = add_pod(out);
     const struct json *security = json_get(workflow, "securityContext");

@@ -83,8 +83,8 @@ void storage_mounts(struct pod *pod, const struct deployment *deployment)
     if (!on_nfs(deployment) && strcmp(dataset, deployment_text(deployment, P_PVC_NAME)) == 0)
         pod_mount_again(pod, "workdisk", "${DATASET_DIR}", true);
     else
-        pod_mount_claim(pod, "datasets", *dataset ? "${DATASET_CLAIM}" : "${SELF}-datasets",
-                        "${DATASET_DIR}", true);
+        pod_mount_claim(pod, "datasets",
+                        *dataset ? "${DATASET_CLAIM}" : "${SELF}-datasets", "${DATASET_DIR}", true);
 }
 
 static bool is_absolute(const struct deployment *deployment, enum parameter parameter)

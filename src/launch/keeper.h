@@ -50,9 +50,9 @@ enum keeper_wish {
 enum keeper_wish keeper_tell(struct keeper *keeper, int64_t step, const char *doing);
 
 enum keeper_outcome {
-    KEEPER_DONE,   /* all there was to do; also: a gate that was not met, or a signal. `status` is
+    KEEPER_DONE,       /* all there was to do; also: a gate that was not met, or a signal. `status` is
                         * the exit status that follows */
-    KEEPER_FAILED, /* this rank cannot go on, and would not in another try: bad usage, an unreadable
+    KEEPER_FAILED,     /* this rank cannot go on, and would not in another try: bad usage, an unreadable
                         * file, NaN. Ends the job with `status` and `reason` */
     KEEPER_LOST_GROUP, /* another rank or the network failed (comm_is_over): form the group anew */
     KEEPER_PAUSED,

@@ -43,9 +43,9 @@ static void describe(const struct graph *graph, const struct node *node, int bat
              rows.pad_after, columns.pad_before, columns.pad_after, a->groups);
 }
 
-static const struct op_kernel *const kernels[] = {&conv_kernel_thin,     &conv_kernel_panels,
+static const struct op_kernel *const kernels[] = {&conv_kernel_thin, &conv_kernel_panels,
                                                   &conv_kernel_winograd, &conv_kernel_points,
-                                                  &conv_kernel_dnn,      NULL};
+                                                  &conv_kernel_dnn, NULL};
 
 /* --- Building --- */
 

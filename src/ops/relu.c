@@ -63,5 +63,4 @@ static value_id example(struct graph *graph, int variant)
     return lockstep_relu(graph, x);
 }
 
-const struct op op_relu = {
-    .name = "relu", .infer = op_infer_same, .kernels = kernels, .example = example};
+const struct op op_relu = {.name = "relu", .infer = op_infer_same, .kernels = kernels, .example = example};

@@ -121,11 +121,10 @@ static int check_groups_used(const struct updater *updater, const struct param_r
         for (int i = 0; i < count && !used; i++)
             used = group_of(updater, ranges[i].name) == group;
         if (!used)
-            return error_set(
-                err, ERROR_USAGE,
-                "the group %s takes no parameter: no name that is left by earlier groups "
-                "begins so; there is %s, for example",
-                group->prefix, count ? ranges[0].name : "nothing");
+            return error_set(err, ERROR_USAGE,
+                             "the group %s takes no parameter: no name that is left by earlier groups "
+                             "begins so; there is %s, for example",
+                             group->prefix, count ? ranges[0].name : "nothing");
     }
     return 0;
 }

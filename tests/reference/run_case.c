@@ -355,8 +355,7 @@ static int run_curve(struct session *session, struct error *err)
     groups[0].settings.epsilon = strtof(tensor_file_note(&session->file, "epsilon", "0"), NULL);
     groups[1].settings = groups[1].optimizer->defaults;
     groups[1].rate_factor = strtof(wide_factor, NULL);
-    if (params_create(session->graph, updater_slots_needed(groups, count), NULL, &params, err) <
-            0 ||
+    if (params_create(session->graph, updater_slots_needed(groups, count), NULL, &params, err) < 0 ||
         plan_create(session->graph, params, &options, &plan, err) < 0 ||
         each_parameter(session, params, "curve", write_parameter, err) < 0 ||
         updater_create(params, groups, count, options.threads, &updater, err) < 0)

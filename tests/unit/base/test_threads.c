@@ -94,8 +94,7 @@ TEST(threads, that_take_short_turns_keep_their_niceness_and_others_their_turns)
     ASSERT_INT(seen.niceness, ==, niceness + 2 < 19 ? niceness + 2 : 19);
     ASSERT_INT(seen.policy, ==, policy);
     ASSERT_INT(turn_nanoseconds(), ==, before);
-    if (before == 0 ||
-        policy != SCHED_OTHER) /* a kernel before 6.12, or idle priority: as it was */
+    if (before == 0 || policy != SCHED_OTHER) /* a kernel before 6.12, or idle priority: as it was */
         ASSERT_INT(seen.nanoseconds, ==, before);
     else
         ASSERT_INT(seen.nanoseconds, ==, 100000);

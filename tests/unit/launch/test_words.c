@@ -104,8 +104,7 @@ TEST(words, of_ssh_that_make_no_sense_are_refused)
     ASSERT_FAILS(SSH("-p"), err, ERROR_USAGE, "needs a value");
     ASSERT_FAILS(SSH("-Z", "host", "orted"), err, ERROR_USAGE, "no option -Z");
     ASSERT_FAILS(SSH("-l", "somebody else", "host", "orted"), err, ERROR_USAGE, "its own user");
-    ASSERT_FAILS(SSH("somebody else@host", "orted"), err, ERROR_USAGE,
-                 "as somebody else: an agent");
+    ASSERT_FAILS(SSH("somebody else@host", "orted"), err, ERROR_USAGE, "as somebody else: an agent");
     ASSERT_FAILS(SSH("-oUser=somebody else", "host", "orted"), err, ERROR_USAGE, "its own user");
     ASSERT_FAILS(SSH("-o", "Port=ssh", "host", "orted"), err, ERROR_USAGE, "is no port");
     arena_destroy(arena);

@@ -76,8 +76,7 @@ TEST(safetensors, lies_are_refused)
         size_t data_bytes;
         const char *complaint;
     } cases[] = {
-        {"{" TENSOR("a", "F32", "[2]", "[0,8]") "}", 7,
-         "'a' ends at byte 8 of the numbers, but only 7 are there"},
+        {"{" TENSOR("a", "F32", "[2]", "[0,8]") "}", 7, "'a' ends at byte 8 of the numbers, but only 7 are there"},
         {"{" TENSOR("a", "F32", "[2]", "[0,8]") "}", 9, "end at byte 8 of the data, the file at 9"},
         {"{" TENSOR("a", "F32", "[2]", "[0,4]") "}", 4, "shape [2] has 4 bytes"},
         {"{" TENSOR("a", "F32", "[2]", "[8,0]") "}", 8, "lies at"},

@@ -43,8 +43,7 @@ struct network {
 
 static void add_param(struct graph *graph, const char *name, struct shape shape, unsigned flags)
 {
-    graph_param(graph, name, shape, (struct initializer){.kind = INIT_NORMAL, .value = 0.5F},
-                flags);
+    graph_param(graph, name, shape, (struct initializer){.kind = INIT_NORMAL, .value = 0.5F}, flags);
 }
 
 static void add_params(struct graph *graph, bool small)
