@@ -62,6 +62,7 @@ int plan_output_count(const struct plan *plan);
 const char *plan_output_name(const struct plan *plan, int index);
 int plan_batch(const struct plan *plan);
 int plan_threads(const struct plan *plan); /* that it computes with */
+double plan_flops(const struct plan *plan); /* operations of a forward pass, as its ops tell them */
 
 /* inputs[i].data is read during the call (and by the following plan_backward), never kept.
  * Fills outputs[i]: plain tensors inside the plan, valid until the next call. Outputs are in

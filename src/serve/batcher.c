@@ -13,20 +13,22 @@
 #include "serve/servable.h"
 #include "serve/stats.h"
 
-struct worker {
-    struct batcher *batcher;
-    pthread_t thread;
-    int index;
+/* Who computes has one; as many as there are workers. */
+struct seat {
+    struct seat *next;        /* of the free ones */
+    int index;                /* of what servables compute with */
     struct inference **batch; /* room for max_rows */
 };
 
 struct batcher {
     struct batcher_settings settings;
-    struct worker *workers;
+    pthread_t *workers;
+    struct seat *all_seats;
     int started;
     pthread_mutex_t lock;       /* guards all below and every queue; never held while a plan runs */
-    pthread_cond_t ready;       /* signalled: a queue has more, or the end has come */
+    pthread_cond_t ready;       /* signalled: a queue has more and a seat is free, or the end has come */
     struct batch_queue *queues; /* those that are not empty */
+    struct seat *seats;         /* that are free */
     int pending;                /* waiting or being computed */
     bool ending;
 };
@@ -79,16 +81,32 @@ static void wait_until(struct batcher *batcher, double seconds)
     pthread_cond_timedwait(&batcher->ready, &batcher->lock, &until);
 }
 
-/* Waits for a batch that is due. Returns how many questions are in it, with their servable held by
- * their doors; 0: look again, -1: the end. Called and left with the lock. */
-static int next_batch(struct worker *worker, struct inference **dropped)
+/* Takes the batch that is due, and a seat, which is free. Returns how many questions are in it, with
+ * their servable held by their doors. Called and left with the lock. */
+static int take_batch(struct batcher *batcher, struct batch_queue *queue, double now,
+                      struct seat **seat, struct inference **dropped)
 {
-    struct batcher *batcher = worker->batcher;
+    *seat = batcher->seats;
+    batcher->seats = (*seat)->next;
+    int count = batch_queue_take(queue, &batcher->settings.rules, now, (*seat)->batch,
+                                 batcher->settings.rules.max_rows, dropped);
+    if (!queue->first)
+        unlist_queue(batcher, queue);
+    if (batcher->queues && batcher->seats)
+        pthread_cond_signal(&batcher->ready); /* the rest is for another worker */
+    return count;
+}
+
+/* Waits for a batch that is due. 0: look again, there may be no seat; -1: the end. Called and left with
+ * the lock. */
+static int next_batch(struct batcher *batcher, struct seat **seat, struct inference **dropped)
+{
     double due = 0;
     struct batch_queue *queue = next_queue(batcher, &due);
+    *seat = NULL;
     if (!queue && batcher->ending)
         return -1;
-    if (!queue) {
+    if (!queue || !batcher->seats) { /* who has the seat leaves it soon, and says so */
         pthread_cond_wait(&batcher->ready, &batcher->lock);
         return 0;
     }
@@ -97,13 +115,7 @@ static int next_batch(struct worker *worker, struct inference **dropped)
         wait_until(batcher, due - now);
         return 0;
     }
-    int count = batch_queue_take(queue, &batcher->settings.rules, now, worker->batch,
-                                 batcher->settings.rules.max_rows, dropped);
-    if (!queue->first)
-        unlist_queue(batcher, queue);
-    if (batcher->queues)
-        pthread_cond_signal(&batcher->ready); /* the rest is for another worker */
-    return count;
+    return take_batch(batcher, queue, now, seat, dropped);
 }
 
 /* --- computing ------------------------------------------------------------------------------- */
@@ -133,50 +145,87 @@ static void finish_dropped(struct batcher *batcher, struct inference *dropped)
     }
 }
 
-static void compute(struct worker *worker, int count)
+static void compute(struct batcher *batcher, const struct seat *seat, int count)
 {
-    struct batcher *batcher = worker->batcher;
-    struct servable *servable = worker->batch[0]->servable;
+    struct inference **batch = seat->batch;
+    struct servable *servable = batch[0]->servable;
     double start = batcher->settings.now();
     struct stats_batch told = {
         .model = servable_name(servable), .version = servable_version(servable), .requests = count};
     for (int i = 0; i < count; i++) {
-        worker->batch[i]->queue_seconds = start - worker->batch[i]->asked;
-        told.queue_seconds += worker->batch[i]->queue_seconds;
+        batch[i]->queue_seconds = start - batch[i]->asked;
+        told.queue_seconds += batch[i]->queue_seconds;
     }
-    servable_run(servable, worker->index, worker->batch, count, &told);
+    servable_run(servable, seat->index, batch, count, &told);
     for (int i = 0; i < count; i++) {
-        worker->batch[i]->run_seconds = told.input_seconds + told.run_seconds + told.output_seconds;
-        worker->batch[i]->batch = told.rows;
+        batch[i]->run_seconds = told.input_seconds + told.run_seconds + told.output_seconds;
+        batch[i]->batch = told.rows;
     }
     if (batcher->settings.stats)
         stats_batch(batcher->settings.stats, &told);
-    forget(batcher, worker->batch[0], count);
+    forget(batcher, batch[0], count);
     for (int i = 0; i < count; i++) /* from here on the door may free it */
-        worker->batch[i]->done(worker->batch[i]);
+        batch[i]->done(batch[i]);
+}
+
+/* Called and left with the lock, but not held while it computes. */
+static void use_seat(struct batcher *batcher, struct seat *seat, int count,
+                     struct inference *dropped)
+{
+    pthread_mutex_unlock(&batcher->lock);
+    finish_dropped(batcher, dropped);
+    if (count > 0)
+        compute(batcher, seat, count);
+    pthread_mutex_lock(&batcher->lock);
+    seat->next = batcher->seats;
+    batcher->seats = seat;
 }
 
 static void *work(void *context)
 {
-    struct worker *worker = context;
-    struct batcher *batcher = worker->batcher;
+    struct batcher *batcher = context;
     thread_take_short_turns();
     pthread_mutex_lock(&batcher->lock);
     for (;;) {
         struct inference *dropped = NULL;
-        int count = next_batch(worker, &dropped);
+        struct seat *seat;
+        int count = next_batch(batcher, &seat, &dropped);
         if (count < 0)
             break;
-        if (count == 0 && !dropped)
-            continue;
-        pthread_mutex_unlock(&batcher->lock);
-        finish_dropped(batcher, dropped);
-        if (count > 0)
-            compute(worker, count);
-        pthread_mutex_lock(&batcher->lock);
+        if (seat)
+            use_seat(batcher, seat, count, dropped);
     }
+    pthread_cond_signal(&batcher->ready); /* another may wait for a seat, and find the end */
     pthread_mutex_unlock(&batcher->lock);
     return NULL;
+}
+
+static bool is_quick(const struct batcher *batcher, const struct batch_queue *queue)
+{
+    int64_t most = batcher->settings.rules.max_rows;
+    return queue->first->rows <= most &&
+           servable_is_quick(queue->servable, queue->rows < most ? queue->rows : most);
+}
+
+bool batcher_help(struct batcher *batcher)
+{
+    struct inference *dropped = NULL;
+    struct seat *seat = NULL;
+    double due = 0, now = batcher->settings.now();
+    pthread_mutex_lock(&batcher->lock);
+    struct batch_queue *queue = batcher->seats ? next_queue(batcher, &due) : NULL;
+    if (queue && due <= now && is_quick(batcher, queue)) {
+        int count = take_batch(batcher, queue, now, &seat, &dropped);
+        use_seat(batcher, seat, count, dropped);
+        /* Whatever came meanwhile is for the next call, which `true` asks for; what takes long is for
+         * a worker, who may have waited for this seat. */
+        queue = next_queue(batcher, &due);
+        if (queue && !is_quick(batcher, queue))
+            pthread_cond_signal(&batcher->ready);
+    } else if (queue)
+        pthread_cond_signal(&batcher->ready);
+    pthread_mutex_unlock(&batcher->lock);
+    return seat;
 }
 
 /* --- asking ---------------------------------------------------------------------------------- */
@@ -207,8 +256,10 @@ bool batcher_add(struct batcher *batcher, struct inference *inference)
     if (taken) {
         batcher->pending++;
         list_queue(batcher, queue);
-        /* Who joins others that wait for more changes nothing before the batch is full. */
-        if (queue->count == 1 || batch_queue_due(queue, rules, false) <= now)
+        /* Who joins others that wait for more changes nothing before the batch is full. Who asks may
+         * be about to help. */
+        if ((queue->count == 1 || batch_queue_due(queue, rules, false) <= now) &&
+            !(inference->asker_helps && is_quick(batcher, queue)))
             pthread_cond_signal(&batcher->ready);
     } else if (queue->listed && !queue->first) {
         unlist_queue(batcher, queue);
@@ -244,14 +295,16 @@ static int make_workers(struct batcher *batcher, struct error *err)
 {
     int count = batcher->settings.workers;
     batcher->workers = memory_allocate(sizeof *batcher->workers * (size_t)count);
-    if (!batcher->workers)
+    batcher->all_seats = memory_allocate(sizeof *batcher->all_seats * (size_t)count);
+    if (!batcher->workers || !batcher->all_seats)
         return error_set(err, ERROR_MEMORY, "no memory for the batcher");
-    for (int i = 0; i < count; i++) {
-        struct worker *worker = &batcher->workers[i];
-        *worker = (struct worker){.batcher = batcher, .index = i};
-        worker->batch =
-            memory_allocate(sizeof *worker->batch * (size_t)batcher->settings.rules.max_rows);
-        if (!worker->batch)
+    for (int i = count - 1; i >= 0; i--) {
+        struct seat *seat = &batcher->all_seats[i];
+        *seat = (struct seat){.next = batcher->seats, .index = i};
+        batcher->seats = seat;
+        seat->batch =
+            memory_allocate(sizeof *seat->batch * (size_t)batcher->settings.rules.max_rows);
+        if (!seat->batch)
             return error_set(err, ERROR_MEMORY, "no memory for the batcher");
     }
     return 0;
@@ -282,7 +335,7 @@ int batcher_create(const struct batcher_settings *settings, struct batcher **out
 int batcher_start(struct batcher *batcher, struct error *err)
 {
     for (int i = 0; i < batcher->settings.workers; i++) {
-        int status = thread_start(&batcher->workers[i].thread, work, &batcher->workers[i]);
+        int status = thread_start(&batcher->workers[i], work, batcher);
         if (status)
             return error_set(err, ERROR_IO, "no thread to compute with: %s", strerror(status));
         batcher->started++;
@@ -299,9 +352,10 @@ void batcher_destroy(struct batcher *batcher)
     pthread_cond_broadcast(&batcher->ready);
     pthread_mutex_unlock(&batcher->lock);
     for (int i = 0; i < batcher->started; i++)
-        pthread_join(batcher->workers[i].thread, NULL);
-    for (int i = 0; batcher->workers && i < batcher->settings.workers; i++)
-        memory_free(batcher->workers[i].batch);
+        pthread_join(batcher->workers[i], NULL);
+    for (int i = 0; batcher->all_seats && i < batcher->settings.workers; i++)
+        memory_free(batcher->all_seats[i].batch);
+    memory_free(batcher->all_seats);
     memory_free(batcher->workers);
     pthread_cond_destroy(&batcher->ready);
     pthread_mutex_destroy(&batcher->lock);

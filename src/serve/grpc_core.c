@@ -12,7 +12,13 @@ static struct servable *hold(void *core, const struct serve_target *target,
 
 static void ask(void *core, struct inference *inference)
 {
+    inference->asker_helps = true;
     inference_ask(core, inference);
+}
+
+static bool help(void *core)
+{
+    return batcher_help(core_batcher(core));
 }
 
 static enum serve_status status_of(void *core, const struct serve_target *target,
@@ -56,6 +62,7 @@ int grpc_door_start(struct serve_core *core, const struct door_options *options,
                                    .model = servable_model,
                                    .version = servable_version,
                                    .ask = ask,
+                                   .help = help,
                                    .status = status_of,
                                    .configure = configure,
                                    .admits = admits,

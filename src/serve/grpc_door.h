@@ -1,7 +1,8 @@
 /* The gRPC way into the server: tensorflow.serving's PredictionService and ModelService,
- * inference.GRPCInferenceService, grpc.health.v1 and server reflection, on gRPC core's completion
- * queues. Whatever a request needs is taken from the arena of its call; the core's workers answer
- * it, and the answer leaves from their threads. */
+ * inference.GRPCInferenceService, grpc.health.v1 and server reflection, over HTTP/2 by nghttp2. Each
+ * thread of the door has connections of its own and turns them one after the other; when it has read
+ * all there is, it computes what is quickly computed itself, and the core's workers do the rest.
+ * Whatever a request needs is taken from the arena of its call. */
 #ifndef SERVE_GRPC_DOOR_H
 #define SERVE_GRPC_DOOR_H
 
@@ -27,6 +28,9 @@ struct grpc_backend {
     const struct imported *(*model)(const struct servable *servable);
     int64_t (*version)(const struct servable *servable);
     void (*ask)(void *context, struct inference *inference);
+    /* The calling thread has nothing to do: it may compute something that takes a millisecond or
+     * two. True: it did, and there may be more. NULL: it never does. */
+    bool (*help)(void *context);
     enum serve_status (*status)(void *context, const struct serve_target *target,
                                 struct arena *arena, struct model_status *out, struct error *err);
     int (*configure)(void *context, const struct model_list *models, struct error *err);

@@ -38,6 +38,7 @@ struct servable {
     struct arena *arena;
     int sizes[MAX_SIZES]; /* rising */
     int size_count;
+    int quick_rows; /* at most so many are computed within about two milliseconds */
     struct lane *lanes;
     struct batch_queue queue;
 };
@@ -150,6 +151,15 @@ static int warm(struct servable *servable, struct error *err)
     return 0;
 }
 
+/* By shapes alone, not by a clock: the same on every run. */
+static void find_quick_rows(struct servable *servable)
+{
+    static const double most_flops = 128e6;
+    for (int i = 0; i < servable->size_count; i++)
+        if (plan_flops(servable->lanes[0].plans[i]) <= most_flops)
+            servable->quick_rows = servable->sizes[i];
+}
+
 static int fill(struct servable *servable, struct error *err)
 {
     servable->arena = arena_create();
@@ -166,6 +176,7 @@ static int fill(struct servable *servable, struct error *err)
         if (take_inputs(servable, &servable->lanes[l], err) < 0 ||
             make_plans(servable, &servable->lanes[l], err) < 0)
             return -1;
+    find_quick_rows(servable);
     params_drop_dense(servable->model->params); /* the plans have copies of their own */
     return warm(servable, err);
 }
@@ -267,6 +278,11 @@ static int size_for(const struct servable *servable, int64_t rows)
     while (servable->sizes[size] < rows && size < servable->size_count - 1)
         size++;
     return size;
+}
+
+bool servable_is_quick(const struct servable *servable, int64_t rows)
+{
+    return rows <= servable->quick_rows;
 }
 
 /* --- computing ------------------------------------------------------------------------------- */

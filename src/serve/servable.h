@@ -55,6 +55,8 @@ int64_t servable_version(const struct servable *servable);
 const struct imported *servable_model(const struct servable *servable); /* its signatures */
 int servable_max_batch(const struct servable *servable);
 struct batch_queue *servable_queue(struct servable *servable); /* the batcher's */
+/* Whether so many rows, at most max_batch, are computed within about two milliseconds, on one thread. */
+bool servable_is_quick(const struct servable *servable, int64_t rows);
 /* Bytes of weights, copies and activations. */
 size_t servable_memory(const struct servable *servable);
 
