@@ -177,7 +177,7 @@ FUZZ_FLAGS := -std=c17 -O1 -g -MMD -MP -fsanitize=fuzzer-no-link,address,undefin
             -fno-sanitize-recover=all -Wall -Wno-unknown-pragmas $(if $(DEV),-Werror)
 FUZZ_OBJECTS := $(patsubst %.c,build/fuzz/%.o,$(filter src/base/% src/tensor/% src/wire/% src/net/% src/data/% \
             src/serve/config.c src/serve/json_scan.c src/serve/base64.c src/serve/rest_predict.c src/serve/rest_write.c \
-            src/serve/grpc_answer.c src/serve/rest_examples.c src/serve/rest_v2.c src/serve/rest_path.c src/serve/examples.c \
+            src/serve/grpc_answer.c src/serve/grpc_request.c src/serve/grpc_wire.c src/serve/rest_examples.c src/serve/rest_v2.c src/serve/rest_path.c src/serve/examples.c \
             src/store/safetensors.c src/store/bundle% src/store/attempts.c src/store/manifest.c src/store/state.c \
             src/watch/reply.c src/predict/% src/graph/% src/exec/% src/ops/% src/models/% src/convert/% \
             src/serve/%_message.c src/serve/model_spec.c src/serve/value_list.c \

@@ -25,8 +25,8 @@ struct batcher {
     pthread_t *workers;
     struct seat *all_seats;
     int started;
-    pthread_mutex_t lock;       /* guards all below and every queue; never held while a plan runs */
-    pthread_cond_t ready;       /* signalled: a queue has more and a seat is free, or the end has come */
+    pthread_mutex_t lock; /* guards all below and every queue; never held while a plan runs */
+    pthread_cond_t ready; /* signalled: a queue has more and a seat is free, or the end has come */
     struct batch_queue *queues; /* those that are not empty */
     struct seat *seats;         /* that are free */
     int pending;                /* waiting or being computed */

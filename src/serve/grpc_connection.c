@@ -34,19 +34,19 @@ struct door_connection {
     struct tls_stream *tls; /* NULL: none */
     nghttp2_session *session;
     struct event *readable, *writable;
-    bool blocked; /* the socket takes no more: `writable` is awaited */
+    bool blocked;      /* the socket takes no more: `writable` is awaited */
     struct strbuf out; /* that the socket did not take yet, from `written` on */
     size_t written;
     struct door_call *calls;
-    int64_t held;        /* bytes of their messages */
-    bool greeted;        /* the client's first words were HTTP/2's */
-    bool over;           /* is closed before the thread waits again */
+    int64_t held;         /* bytes of their messages */
+    bool greeted;         /* the client's first words were HTTP/2's */
+    bool over;            /* is closed before the thread waits again */
     double opened, heard; /* clock_seconds(): the beginning, the last bytes that came */
-    double moved;        /* the last that the socket took, or when it first had to wait */
-    double busy;         /* when it last had a call */
-    double asked;        /* whether it is still there; 0: it was not */
-    double farewell;     /* when it was told that it should go; 0: it was not */
-    bool last_word;      /* no new call is taken */
+    double moved;         /* the last that the socket took, or when it first had to wait */
+    double busy;          /* when it last had a call */
+    double asked;         /* whether it is still there; 0: it was not */
+    double farewell;      /* when it was told that it should go; 0: it was not */
+    bool last_word;       /* no new call is taken */
     char peer[80];
 };
 
@@ -206,8 +206,8 @@ static int on_begin(nghttp2_session *session, const nghttp2_frame *frame, void *
     if (!call)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     link_call(connection, call);
-    connection->thread->door->h2->nghttp2_session_set_stream_user_data(
-        session, frame->hd.stream_id, call);
+    connection->thread->door->h2->nghttp2_session_set_stream_user_data(session, frame->hd.stream_id,
+                                                                       call);
     return 0;
 }
 
@@ -457,7 +457,8 @@ static int start_events(struct door_connection *connection)
     connection->readable =
         event_new(base, connection->socket, EV_READ | EV_PERSIST, on_readable, connection);
     connection->writable = event_new(base, connection->socket, EV_WRITE, on_writable, connection);
-    return connection->readable && connection->writable && event_add(connection->readable, NULL) == 0
+    return connection->readable && connection->writable &&
+                   event_add(connection->readable, NULL) == 0
                ? 0
                : -1;
 }

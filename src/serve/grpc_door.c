@@ -134,7 +134,8 @@ static int prepare_thread(struct grpc_door *door, struct door_thread *thread, st
     thread->base = event_base_new();
     thread->room = memory_allocate(READ_BYTES);
     if (thread->base && thread->bell >= 0) {
-        thread->on_bell = event_new(thread->base, thread->bell, EV_READ | EV_PERSIST, on_bell, thread);
+        thread->on_bell =
+            event_new(thread->base, thread->bell, EV_READ | EV_PERSIST, on_bell, thread);
         thread->on_tick = event_new(thread->base, -1, EV_PERSIST, on_tick, thread);
     }
     if (!thread->room || !thread->on_bell || !thread->on_tick ||

@@ -18,9 +18,9 @@ struct event_base;
 struct evconnlistener;
 
 enum {
-    NEWCOMERS = 64,          /* connections handed over and not taken yet */
-    READ_BYTES = 256 << 10,  /* at a time */
-    LISTENERS = 2,           /* the port and the socket in the file system */
+    NEWCOMERS = 64,         /* connections handed over and not taken yet */
+    READ_BYTES = 256 << 10, /* at a time */
+    LISTENERS = 2,          /* the port and the socket in the file system */
 };
 
 /* What users may say of connections; seconds 0: never. */
@@ -46,10 +46,10 @@ struct door_thread {
     struct door_connection *unflushed; /* that may have something to say */
     struct door_call *spare;           /* calls that ended, for reuse */
     int spare_count;
-    unsigned char *room;               /* READ_BYTES */
+    unsigned char *room; /* READ_BYTES */
 
-    pthread_mutex_t lock; /* guards the rest; held for a few instructions */
-    bool rung;            /* and not heard yet */
+    pthread_mutex_t lock;                       /* guards the rest; held for a few instructions */
+    bool rung;                                  /* and not heard yet */
     struct door_call *answered, **answered_end; /* by other threads */
     int newcomers[NEWCOMERS], newcomer_count;
 };
@@ -72,7 +72,7 @@ struct grpc_door {
     atomic_bool cutting;           /* does not wait for them any more */
     atomic_bool over;              /* the threads end */
 
-    pthread_mutex_t lock; /* for `changed` */
+    pthread_mutex_t lock;   /* for `changed` */
     pthread_cond_t changed; /* the last connection or call ended */
     bool drained;
 };
@@ -95,12 +95,12 @@ struct door_call {
     struct door_thread *thread;
     struct door_connection *connection; /* NULL: its stream is over */
     int32_t stream;
-    struct door_call *next, **link;  /* calls of the connection; or spare ones */
-    struct door_call *next_answered; /* by another thread */
+    struct door_call *next, **link;   /* calls of the connection; or spare ones */
+    struct door_call *next_answered;  /* by another thread */
     const struct door_method *method; /* NULL: one that nobody knows */
     enum call_state state;
     struct grpc_request incoming;
-    size_t held; /* bytes of messages, as its connection counts them */
+    size_t held;   /* bytes of messages, as its connection counts them */
     char peer[80]; /* for the access log */
 
     const void *message; /* the request */

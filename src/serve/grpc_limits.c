@@ -87,8 +87,9 @@ int door_limits_read(const char *arguments, struct door_limits *limits, struct e
             *rest++ = '\0';
         char *value = strchr(word, '=');
         if (!value || value == word) {
-            status = error_set(err, ERROR_USAGE,
-                               "gRPC channel argument '%.100s' is not of the form name=value", word);
+            status =
+                error_set(err, ERROR_USAGE,
+                          "gRPC channel argument '%.100s' is not of the form name=value", word);
             break;
         }
         *value++ = '\0';

@@ -8,9 +8,9 @@
 #include "wire/unpack.h"
 
 enum {
-    KEEP_BYTES = 1 << 20,   /* memory that held more is given back */
-    HEADER_OVERHEAD = 32,   /* RFC 9113, 6.5.2 */
-    TIMEOUT_DIGITS = 8,     /* at most */
+    KEEP_BYTES = 1 << 20, /* memory that held more is given back */
+    HEADER_OVERHEAD = 32, /* RFC 9113, 6.5.2 */
+    TIMEOUT_DIGITS = 8,   /* at most */
     AUTHORIZATION_MAX = 8192,
 };
 
@@ -159,8 +159,8 @@ static void check_prefix(struct grpc_request *request)
                "messages may be packed by gzip or deflate, not as grpc-encoding says");
     else if (length > request->limit && request->status == SERVE_OK) {
         request->status = SERVE_EXHAUSTED;
-        snprintf(request->why, sizeof request->why, "Received message larger than max (%zu vs. %zu)",
-                 length, request->limit);
+        snprintf(request->why, sizeof request->why,
+                 "Received message larger than max (%zu vs. %zu)", length, request->limit);
     }
 }
 
