@@ -94,7 +94,7 @@ THREAD_TESTS := $(addprefix $(BUILD)/tests/unit/,data/test_loader data/test_pict
                 data/test_storage_s3 net/test_server store/test_saver watch/test_spool \
                 watch/test_outbox watch/test_mlflow watch/test_kubeflow watch/test_record watch/test_ranks \
                 launch/test_agent launch/test_agent_led launch/test_leader launch/test_vault \
-                serve/test_batcher serve/test_repository serve/test_rest_door serve/test_grpc_door)
+                serve/test_batcher serve/test_repository serve/test_rest_door serve/test_grpc_door serve/test_grpc_connection)
 check-threads: export TSAN_OPTIONS := suppressions=$(CURDIR)/tests/support/tsan.supp$(if $(TSAN_OPTIONS),:$(TSAN_OPTIONS))
 check-threads: $(THREAD_TESTS)
 	@tools/run-tests $(THREAD_TESTS)

@@ -9,7 +9,7 @@
 #include "serve/grpc_connection.h"
 
 enum {
-    KEEP_BYTES = 1 << 20,     /* an arena that held more is given back */
+    KEEP_BYTES = 256 << 10,   /* of a call; one that held more is given back */
     MOST_SPARE = 256,         /* calls of a thread */
     STREAM_BACKLOG = 1 << 20, /* bytes that a stream's client may leave unread */
 };
@@ -106,8 +106,9 @@ static void recycle(struct door_call *call)
 {
     struct door_thread *thread = call->thread;
     let_go(call);
-    if (call->bytes + call->reply.capacity + call->outgoing.capacity > KEEP_BYTES ||
-        thread->spare_count >= MOST_SPARE) {
+    size_t kept = call->bytes + call->incoming.body.capacity + call->incoming.plain.capacity +
+                  call->reply.capacity + call->outgoing.capacity;
+    if (kept > KEEP_BYTES || thread->spare_count >= MOST_SPARE) {
         destroy_call(call);
     } else {
         arena_reset(call->arena);

@@ -339,16 +339,18 @@ static void flush(struct door_connection *connection)
         connection->written += (size_t)done;
         connection->moved = clock_seconds();
     }
-    bool wait = done < 0 && (errno == EAGAIN || errno == EINTR);
-    if (done <= 0 && !wait)
+    bool later = done < 0 && (errno == EAGAIN || errno == EINTR);
+    if (done <= 0 && !later)
         connection->over = true;
-    if (wait && !connection->blocked)
+    if (later && !connection->blocked)
         connection->moved = clock_seconds();
     if (!h2->nghttp2_session_want_read(connection->session) &&
-        !h2->nghttp2_session_want_write(connection->session) && !wait)
+        !h2->nghttp2_session_want_write(connection->session) && !later)
         connection->over = true; /* both have said farewell */
+    /* TLS may have to hear something first, which it does when it comes. */
     if (!connection->over)
-        await_room(connection, wait);
+        await_room(connection,
+                   later && (!connection->tls || tls_stream_must_write(connection->tls)));
 }
 
 void connection_flush_all(struct door_thread *thread)

@@ -146,8 +146,6 @@ static int prepare_thread(struct grpc_door *door, struct door_thread *thread, st
 
 static void release_thread(struct door_thread *thread)
 {
-    if (thread->running)
-        pthread_join(thread->thread, NULL);
     for (int i = 0; i < thread->newcomer_count; i++)
         close(thread->newcomers[i]);
     call_destroy_spare(thread);
@@ -231,11 +229,14 @@ static void on_problem(struct evconnlistener *listener, void *context)
     evconnlistener_disable(listener);
 }
 
+/* A used port may be noticed only here; libevent's own call of listen would leak what it made. */
 static int add_listener(struct grpc_door *door, int socket)
 {
     struct evconnlistener *listener =
-        evconnlistener_new(door->threads[0].base, on_connection, door,
-                           LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, BACKLOG, socket);
+        listen(socket, BACKLOG) == 0
+            ? evconnlistener_new(door->threads[0].base, on_connection, door,
+                                 LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, socket)
+            : NULL;
     if (!listener)
         return -1;
     evconnlistener_set_error_cb(listener, on_problem);
@@ -432,9 +433,11 @@ void grpc_door_stop(struct grpc_door *door)
         grpc_door_drain(door, 0);
     atomic_store(&door->over, true);
     ring_all(door);
+    for (int i = 0; i < door->thread_count; i++)
+        if (door->threads[i].running)
+            pthread_join(door->threads[i].thread, NULL);
     for (int i = 0; i < door->listener_count; i++)
-        if (!door->threads[0].running)
-            evconnlistener_free(door->listeners[i]);
+        evconnlistener_free(door->listeners[i]);
     for (int i = 0; i < door->thread_count; i++)
         release_thread(&door->threads[i]);
     if (door->socket_bound)
