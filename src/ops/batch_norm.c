@@ -66,6 +66,8 @@ static struct kept kept_of(const struct op_run *run)
 
 static const struct norm_kernels *choose(int lanes)
 {
+    if (norm_kernels_avx512.fits(lanes))
+        return &norm_kernels_avx512;
     return norm_kernels_avx2.fits(lanes) ? &norm_kernels_avx2 : &norm_kernels_portable;
 }
 

@@ -1,6 +1,8 @@
 /* AVX2 and FMA. A position is some registers of 8 lanes; four positions are summed side by
  * side, and every 64 positions the float sums move to double, so that their error does not grow
- * with the picture. */
+ * with the picture. Results larger than the caches are written past them where a position is one
+ * register: then two positions fill a line. With more, its halves would be written at different
+ * times, each a trip to memory of its own (a tenth of the speed; docs/performance.md). */
 #include "ops/norm.h"
 
 #if defined(__x86_64__)
@@ -29,6 +31,11 @@ static inline void store(float *out, __m256 v, bool stream)
         _mm256_stream_ps(out, v);
     else
         _mm256_storeu_ps(out, v);
+}
+
+static inline bool streams(const struct norm_segment *segment)
+{
+    return segment->stream && segment->lanes == 8;
 }
 
 static inline size_t next_stop(size_t from, size_t end)
@@ -101,6 +108,7 @@ static void apply(const struct norm_segment *segment, const float *x, const floa
                   uint8_t *mask)
 {
     size_t stride = (size_t)segment->lanes, groups = stride / 8;
+    bool stream = streams(segment);
     for (size_t g = 0; g < groups; g++) {
         __m256 m = _mm256_loadu_ps(mean + g * 8), f = _mm256_loadu_ps(factor + g * 8),
                o = _mm256_loadu_ps(shift + g * 8);
@@ -108,13 +116,13 @@ static void apply(const struct norm_segment *segment, const float *x, const floa
         uint8_t *bits = mask ? mask + g : NULL;
         if (r && relu)
             apply_group(segment->spatial, stride, x + g * 8, r, m, f, o, true, y + g * 8, bits,
-                        groups, segment->stream);
+                        groups, stream);
         else if (relu)
             apply_group(segment->spatial, stride, x + g * 8, NULL, m, f, o, true, y + g * 8, bits,
-                        groups, segment->stream);
+                        groups, stream);
         else
             apply_group(segment->spatial, stride, x + g * 8, r, m, f, o, false, y + g * 8, NULL,
-                        groups, segment->stream);
+                        groups, stream);
     }
     _mm_sfence();
 }
@@ -141,7 +149,7 @@ reduce_position(const struct norm_segment *segment, float *const *gradients, int
     *sum = _mm256_add_ps(*sum, g);
     *product = _mm256_fmadd_ps(g, _mm256_sub_ps(_mm256_loadu_ps(x + at), mean), *product);
     if (out)
-        store(out + at, g, segment->stream);
+        store(out + at, g, streams(segment));
 }
 
 static inline __attribute__((always_inline)) void
@@ -195,7 +203,7 @@ propagate_group(const struct norm_segment *segment, float *const *gradients, int
         size_t at = s * stride + base;
         __m256 g = load_gradient(gradients, count, mask, at, s * groups + group);
         __m256 v = _mm256_fmadd_ps(_mm256_sub_ps(_mm256_loadu_ps(x + at), m), vb, vc);
-        store(dx + at, _mm256_fmadd_ps(g, va, v), segment->stream);
+        store(dx + at, _mm256_fmadd_ps(g, va, v), streams(segment));
     }
 }
 

@@ -13,7 +13,7 @@ enum { NORM_MAX_GRADIENTS = 3 };
 struct norm_segment {
     size_t spatial;
     int lanes;
-    bool stream; /* the result is larger than the caches: write past them */
+    bool stream; /* write the result, which begins with a cache line, past the caches */
 };
 
 /* A mask has one bit per element, set where the ReLU let it through. */
@@ -38,6 +38,7 @@ struct norm_kernels {
                       const float *b, const float *c, float *dx);
 };
 
+extern const struct norm_kernels norm_kernels_avx512;   /* whole registers of 16 lanes */
 extern const struct norm_kernels norm_kernels_avx2;     /* whole registers of 8 lanes */
 extern const struct norm_kernels norm_kernels_portable; /* any lanes */
 
