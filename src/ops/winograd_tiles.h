@@ -1,4 +1,5 @@
-/* The transforms of Winograd convolutions: every step is vertical, one channel a lane.
+/* The transforms of Winograd convolutions, for as many lanes as vector.h has: every step is vertical, one
+ * channel a lane. A part of kernel_winograd_eights.c and kernel_winograd_sixteens.c.
  *
  * With the points 0, +-a, +-b and infinity, from the polynomials that are zero at all points but one
  * (B), the powers of the points (A), and those powers over the distances to the other points (G):
@@ -9,15 +10,18 @@
  *          [0   -b a2    -a2       b        1  0]          [0  a3 -a3  b3 -b3  1]
  *          [0    b a2    -a2      -b        1  0]
  *          [0    a2b2     0      -(a2+b2)   0  1]     G  = rows (1, p, p2) / distances; (0, 0, 1) */
+#ifndef OPS_WINOGRAD_TILES_H
+#define OPS_WINOGRAD_TILES_H
+
 #include <string.h>
 
-#include "ops/f32x8.h"
+#include "ops/vector.h"
 #include "ops/winograd.h"
 
-#if F32X8
-F32X8_BEGIN
+#if VECTOR
+VECTOR_BEGIN
 
-enum { LANES = WINOGRAD_LANES, TILE = WINOGRAD_TILE, PATCH = 6, KERNEL = 3 };
+enum { LANES = VECTOR_LANES, WIDE = 2 * LANES, TILE = WINOGRAD_TILE, PATCH = 6, KERNEL = 3 };
 
 #define POINT_A 0.625F
 #define POINT_B 1.5F
@@ -26,50 +30,50 @@ enum { LANES = WINOGRAD_LANES, TILE = WINOGRAD_TILE, PATCH = 6, KERNEL = 3 };
 
 /* --- Along one axis --- */
 
-INLINE f32x8 all(float value)
+INLINE vector all(float value)
 {
-    return f32x8_all(value);
+    return vector_all(value);
 }
 
 /* B'd */
-INLINE void patch_axis(const f32x8 d[PATCH], f32x8 out[PATCH])
+INLINE void patch_axis(const vector d[PATCH], vector out[PATCH])
 {
-    f32x8 even_a = f32x8_fnma(all(B2), d[2], d[4]);
-    f32x8 odd_a = f32x8_mul(all(POINT_A), f32x8_fnma(all(B2), d[1], d[3]));
-    f32x8 even_b = f32x8_fnma(all(A2), d[2], d[4]);
-    f32x8 odd_b = f32x8_mul(all(POINT_B), f32x8_fnma(all(A2), d[1], d[3]));
-    out[0] = f32x8_fma(all(A2 * B2), d[0], f32x8_fnma(all(A2 + B2), d[2], d[4]));
-    out[1] = f32x8_add(even_a, odd_a);
-    out[2] = f32x8_sub(even_a, odd_a);
-    out[3] = f32x8_add(even_b, odd_b);
-    out[4] = f32x8_sub(even_b, odd_b);
-    out[5] = f32x8_fma(all(A2 * B2), d[1], f32x8_fnma(all(A2 + B2), d[3], d[5]));
+    vector even_a = vector_fnma(all(B2), d[2], d[4]);
+    vector odd_a = vector_mul(all(POINT_A), vector_fnma(all(B2), d[1], d[3]));
+    vector even_b = vector_fnma(all(A2), d[2], d[4]);
+    vector odd_b = vector_mul(all(POINT_B), vector_fnma(all(A2), d[1], d[3]));
+    out[0] = vector_fma(all(A2 * B2), d[0], vector_fnma(all(A2 + B2), d[2], d[4]));
+    out[1] = vector_add(even_a, odd_a);
+    out[2] = vector_sub(even_a, odd_a);
+    out[3] = vector_add(even_b, odd_b);
+    out[4] = vector_sub(even_b, odd_b);
+    out[5] = vector_fma(all(A2 * B2), d[1], vector_fnma(all(A2 + B2), d[3], d[5]));
 }
 
 /* A'm */
-INLINE void result_axis(const f32x8 m[PATCH], f32x8 out[TILE])
+INLINE void result_axis(const vector m[PATCH], vector out[TILE])
 {
-    f32x8 sum_a = f32x8_add(m[1], m[2]), sum_b = f32x8_add(m[3], m[4]);
-    f32x8 odd_a = f32x8_mul(all(POINT_A), f32x8_sub(m[1], m[2]));
-    f32x8 odd_b = f32x8_mul(all(POINT_B), f32x8_sub(m[3], m[4]));
-    out[0] = f32x8_add(m[0], f32x8_add(sum_a, sum_b));
-    out[1] = f32x8_add(odd_a, odd_b);
-    out[2] = f32x8_fma(all(A2), sum_a, f32x8_mul(all(B2), sum_b));
-    out[3] = f32x8_fma(all(A2), odd_a, f32x8_fma(all(B2), odd_b, m[5]));
+    vector sum_a = vector_add(m[1], m[2]), sum_b = vector_add(m[3], m[4]);
+    vector odd_a = vector_mul(all(POINT_A), vector_sub(m[1], m[2]));
+    vector odd_b = vector_mul(all(POINT_B), vector_sub(m[3], m[4]));
+    out[0] = vector_add(m[0], vector_add(sum_a, sum_b));
+    out[1] = vector_add(odd_a, odd_b);
+    out[2] = vector_fma(all(A2), sum_a, vector_mul(all(B2), sum_b));
+    out[3] = vector_fma(all(A2), odd_a, vector_fma(all(B2), odd_b, m[5]));
 }
 
 /* Aw */
-INLINE void gradient_axis(const f32x8 w[TILE], f32x8 out[PATCH])
+INLINE void gradient_axis(const vector w[TILE], vector out[PATCH])
 {
-    f32x8 even_a = f32x8_fma(all(A2), w[2], w[0]);
-    f32x8 odd_a = f32x8_mul(all(POINT_A), f32x8_fma(all(A2), w[3], w[1]));
-    f32x8 even_b = f32x8_fma(all(B2), w[2], w[0]);
-    f32x8 odd_b = f32x8_mul(all(POINT_B), f32x8_fma(all(B2), w[3], w[1]));
+    vector even_a = vector_fma(all(A2), w[2], w[0]);
+    vector odd_a = vector_mul(all(POINT_A), vector_fma(all(A2), w[3], w[1]));
+    vector even_b = vector_fma(all(B2), w[2], w[0]);
+    vector odd_b = vector_mul(all(POINT_B), vector_fma(all(B2), w[3], w[1]));
     out[0] = w[0];
-    out[1] = f32x8_add(even_a, odd_a);
-    out[2] = f32x8_sub(even_a, odd_a);
-    out[3] = f32x8_add(even_b, odd_b);
-    out[4] = f32x8_sub(even_b, odd_b);
+    out[1] = vector_add(even_a, odd_a);
+    out[2] = vector_sub(even_a, odd_a);
+    out[3] = vector_add(even_b, odd_b);
+    out[4] = vector_sub(even_b, odd_b);
     out[5] = w[3];
 }
 
@@ -79,37 +83,37 @@ INLINE void gradient_axis(const f32x8 w[TILE], f32x8 out[PATCH])
 #define SHARE_B (1 / (2 * B2 * (B2 - A2)))
 
 /* Gg */
-INLINE void weight_axis(const f32x8 g[KERNEL], f32x8 out[PATCH])
+INLINE void weight_axis(const vector g[KERNEL], vector out[PATCH])
 {
-    f32x8 even_a = f32x8_mul(all(SHARE_A), f32x8_fma(all(A2), g[2], g[0]));
-    f32x8 odd_a = f32x8_mul(all(SHARE_A * POINT_A), g[1]);
-    f32x8 even_b = f32x8_mul(all(SHARE_B), f32x8_fma(all(B2), g[2], g[0]));
-    f32x8 odd_b = f32x8_mul(all(SHARE_B * POINT_B), g[1]);
-    out[0] = f32x8_mul(all(SHARE_0), g[0]);
-    out[1] = f32x8_add(even_a, odd_a);
-    out[2] = f32x8_sub(even_a, odd_a);
-    out[3] = f32x8_add(even_b, odd_b);
-    out[4] = f32x8_sub(even_b, odd_b);
+    vector even_a = vector_mul(all(SHARE_A), vector_fma(all(A2), g[2], g[0]));
+    vector odd_a = vector_mul(all(SHARE_A * POINT_A), g[1]);
+    vector even_b = vector_mul(all(SHARE_B), vector_fma(all(B2), g[2], g[0]));
+    vector odd_b = vector_mul(all(SHARE_B * POINT_B), g[1]);
+    out[0] = vector_mul(all(SHARE_0), g[0]);
+    out[1] = vector_add(even_a, odd_a);
+    out[2] = vector_sub(even_a, odd_a);
+    out[3] = vector_add(even_b, odd_b);
+    out[4] = vector_sub(even_b, odd_b);
     out[5] = g[2];
 }
 
 /* G'u */
-INLINE void kernel_axis(const f32x8 u[PATCH], f32x8 out[KERNEL])
+INLINE void kernel_axis(const vector u[PATCH], vector out[KERNEL])
 {
-    f32x8 sum_a = f32x8_mul(all(SHARE_A), f32x8_add(u[1], u[2]));
-    f32x8 sum_b = f32x8_mul(all(SHARE_B), f32x8_add(u[3], u[4]));
-    f32x8 odd_a = f32x8_mul(all(SHARE_A * POINT_A), f32x8_sub(u[1], u[2]));
-    out[0] = f32x8_fma(all(SHARE_0), u[0], f32x8_add(sum_a, sum_b));
-    out[1] = f32x8_fma(all(SHARE_B * POINT_B), f32x8_sub(u[3], u[4]), odd_a);
-    out[2] = f32x8_fma(all(A2), sum_a, f32x8_fma(all(B2), sum_b, u[5]));
+    vector sum_a = vector_mul(all(SHARE_A), vector_add(u[1], u[2]));
+    vector sum_b = vector_mul(all(SHARE_B), vector_add(u[3], u[4]));
+    vector odd_a = vector_mul(all(SHARE_A * POINT_A), vector_sub(u[1], u[2]));
+    out[0] = vector_fma(all(SHARE_0), u[0], vector_add(sum_a, sum_b));
+    out[1] = vector_fma(all(SHARE_B * POINT_B), vector_sub(u[3], u[4]), odd_a);
+    out[2] = vector_fma(all(A2), sum_a, vector_fma(all(B2), sum_b, u[5]));
 }
 
 /* --- Along both: columns into a square, then its rows --- */
 
 #define BOTH_AXES(name, axis, FROM, TO)                                                            \
-    INLINE void name(f32x8 from[FROM][FROM], f32x8 to[TO][TO])                                     \
+    INLINE void name(vector from[FROM][FROM], vector to[TO][TO])                                   \
     {                                                                                              \
-        f32x8 half[TO][FROM], column[FROM], out[TO];                                               \
+        vector half[TO][FROM], column[FROM], out[TO];                                              \
         _Pragma("GCC unroll 6") for (int c = 0; c < FROM; c++)                                     \
         {                                                                                          \
             _Pragma("GCC unroll 6") for (int r = 0; r < FROM; r++) column[r] = from[r][c];         \
@@ -125,22 +129,22 @@ BOTH_AXES(transform_gradient, gradient_axis, TILE, PATCH)
 BOTH_AXES(transform_weights, weight_axis, KERNEL, PATCH)
 BOTH_AXES(transform_kernel, kernel_axis, PATCH, KERNEL)
 
-INLINE void store_planes(f32x8 square[PATCH][PATCH], float *to, size_t plane)
+INLINE void store_planes(vector square[PATCH][PATCH], float *to, size_t plane)
 {
 #pragma GCC unroll 6
     for (int r = 0; r < PATCH; r++)
 #pragma GCC unroll 6
         for (int c = 0; c < PATCH; c++)
-            f32x8_store(to + (size_t)(r * PATCH + c) * plane, square[r][c]);
+            vector_store(to + (size_t)(r * PATCH + c) * plane, square[r][c]);
 }
 
-INLINE void load_planes(const float *from, size_t plane, f32x8 square[PATCH][PATCH])
+INLINE void load_planes(const float *from, size_t plane, vector square[PATCH][PATCH])
 {
 #pragma GCC unroll 6
     for (int r = 0; r < PATCH; r++)
 #pragma GCC unroll 6
         for (int c = 0; c < PATCH; c++)
-            square[r][c] = f32x8_load(from + (size_t)(r * PATCH + c) * plane);
+            square[r][c] = vector_load(from + (size_t)(r * PATCH + c) * plane);
 }
 
 /* --- Where tiles lie --- */
@@ -212,18 +216,18 @@ static void copy_inside(const struct square *square, int64_t size, int64_t width
 
 INLINE void take_patch(const float *from, int64_t width, float *to, size_t plane)
 {
-    f32x8 patch[PATCH][PATCH], out[PATCH][PATCH];
+    vector patch[PATCH][PATCH], out[PATCH][PATCH];
 #pragma GCC unroll 6
     for (int r = 0; r < PATCH; r++)
 #pragma GCC unroll 6
         for (int c = 0; c < PATCH; c++)
-            patch[r][c] = f32x8_load(from + (r * width + c) * LANES);
+            patch[r][c] = vector_load(from + (r * width + c) * LANES);
     transform_patch(patch, out);
     store_planes(out, to, plane);
 }
 
-void winograd_take_patches(const struct winograd_picture *x, int64_t block,
-                           struct winograd_range tiles, float *planes, size_t plane)
+static void winograd_take_patches(const struct winograd_picture *x, int64_t block,
+                                  struct winograd_range tiles, float *planes, size_t plane)
 {
     struct place place = place_of(x, tiles.first);
     float copy[PATCH * PATCH * LANES];
@@ -240,27 +244,28 @@ void winograd_take_patches(const struct winograd_picture *x, int64_t block,
 
 /* --- Gradients of results --- */
 
-INLINE f32x8 take_gradient(const float *from, int64_t width, float *to, size_t plane)
+INLINE vector take_gradient(const float *from, int64_t width, float *to, size_t plane)
 {
-    f32x8 tile[TILE][TILE], out[PATCH][PATCH], sum = f32x8_zero();
+    vector tile[TILE][TILE], out[PATCH][PATCH], sum = vector_zero();
 #pragma GCC unroll 4
     for (int r = 0; r < TILE; r++)
 #pragma GCC unroll 4
         for (int c = 0; c < TILE; c++) {
-            tile[r][c] = f32x8_load(from + (r * width + c) * LANES);
-            sum = f32x8_add(sum, tile[r][c]);
+            tile[r][c] = vector_load(from + (r * width + c) * LANES);
+            sum = vector_add(sum, tile[r][c]);
         }
     transform_gradient(tile, out);
     store_planes(out, to, plane);
     return sum;
 }
 
-void winograd_take_gradients(const struct winograd_picture *gradient, int64_t block,
-                             struct winograd_range tiles, float *planes, size_t plane, float *sum)
+static void winograd_take_gradients(const struct winograd_picture *gradient, int64_t block,
+                                    struct winograd_range tiles, float *planes, size_t plane,
+                                    float *sum)
 {
     struct place place = place_of(gradient, tiles.first);
     float copy[TILE * TILE * LANES];
-    f32x8 read = f32x8_zero();
+    vector read = vector_zero();
     for (int64_t i = 0; i < tiles.count; i++, step(gradient, &place)) {
         struct square square = square_at(gradient, block, &place, TILE);
         const float *from = square.data;
@@ -270,27 +275,27 @@ void winograd_take_gradients(const struct winograd_picture *gradient, int64_t bl
             from = copy;
             width = TILE;
         }
-        read = f32x8_add(read, take_gradient(from, width, planes + i * LANES, plane));
+        read = vector_add(read, take_gradient(from, width, planes + i * LANES, plane));
     }
-    f32x8_store(sum, f32x8_add(f32x8_load(sum), read));
+    vector_store(sum, vector_add(vector_load(sum), read));
 }
 
 /* --- Results --- */
 
-INLINE f32x8 finish_one(f32x8 value, f32x8 bias, const float *there,
-                        const struct winograd_finish *finish)
+INLINE vector finish_one(vector value, vector bias, const float *there,
+                         const struct winograd_finish *finish)
 {
-    value = f32x8_add(value, bias);
+    value = vector_add(value, bias);
     if (finish->add)
-        value = f32x8_add(value, f32x8_load(there));
-    return finish->relu ? f32x8_at_least(f32x8_zero(), value) : value;
+        value = vector_add(value, vector_load(there));
+    return finish->relu ? vector_at_least(vector_zero(), value) : value;
 }
 
 INLINE void put_result(const float *planes, size_t plane, const struct square *square,
                        int64_t width, const struct winograd_finish *finish, bool whole)
 {
-    f32x8 square_in[PATCH][PATCH], out[TILE][TILE];
-    f32x8 bias = finish->bias ? f32x8_load(finish->bias) : f32x8_zero();
+    vector square_in[PATCH][PATCH], out[TILE][TILE];
+    vector bias = finish->bias ? vector_load(finish->bias) : vector_zero();
     load_planes(planes, plane, square_in);
     transform_result(square_in, out);
 #pragma GCC unroll 4
@@ -299,12 +304,13 @@ INLINE void put_result(const float *planes, size_t plane, const struct square *s
         for (int c = 0; c < TILE; c++) {
             float *to = square->data + (r * width + c) * LANES;
             if (whole || (r < square->last_row && c < square->last_column))
-                f32x8_store(to, finish_one(out[r][c], bias, to, finish));
+                vector_store(to, finish_one(out[r][c], bias, to, finish));
         }
 }
 
-void winograd_put_results(const float *planes, size_t plane, const struct winograd_picture *y,
-                          int64_t block, struct winograd_range tiles, struct winograd_finish finish)
+static void winograd_put_results(const float *planes, size_t plane,
+                                 const struct winograd_picture *y, int64_t block,
+                                 struct winograd_range tiles, struct winograd_finish finish)
 {
     struct place place = place_of(y, tiles.first);
     for (int64_t i = 0; i < tiles.count; i++, step(y, &place)) {
@@ -318,35 +324,41 @@ void winograd_put_results(const float *planes, size_t plane, const struct winogr
 
 /* --- Weights --- */
 
-/* The tap at row r, column c, of 8 outputs. */
-INLINE f32x8 take_tap(const struct winograd_weights *weights, const float *from, int r, int c,
-                      bool adjacent)
+/* The tap at row r, column c, of a register's outputs. */
+INLINE vector take_tap(const struct winograd_weights *weights, const float *from, int r, int c,
+                       bool adjacent)
 {
     int tap = r * KERNEL + c;
     from += (weights->turned ? KERNEL * KERNEL - 1 - tap : tap) * weights->tap_stride;
-    return adjacent ? f32x8_load(from) : f32x8_gather(from, weights->lane_stride);
+    return adjacent ? vector_load(from) : vector_gather(from, weights->lane_stride);
+}
+
+static int64_t place_of_output(const struct winograd_weights *weights, int64_t out)
+{
+    int64_t lane = out % WINOGRAD_SIXTEEN;
+    return (out - lane) * weights->out_stride + lane * weights->lane_stride;
 }
 
 INLINE void take_weights(const struct winograd_weights *weights, int64_t out, float *planes,
                          size_t plane, bool adjacent)
 {
     for (int64_t i = 0; i < weights->in; i++)
-        for (int half = 0; half < WINOGRAD_OUTPUTS; half += LANES) {
-            const float *from = weights->data + out * weights->out_stride +
-                                half * weights->lane_stride + i * weights->in_stride;
-            f32x8 kernel[KERNEL][KERNEL], square[PATCH][PATCH];
+        for (int half = 0; half < WIDE; half += LANES) {
+            const float *from =
+                weights->data + place_of_output(weights, out + half) + i * weights->in_stride;
+            vector kernel[KERNEL][KERNEL], square[PATCH][PATCH];
 #pragma GCC unroll 3
             for (int r = 0; r < KERNEL; r++)
 #pragma GCC unroll 3
                 for (int c = 0; c < KERNEL; c++)
                     kernel[r][c] = take_tap(weights, from, r, c, adjacent);
             transform_weights(kernel, square);
-            store_planes(square, planes + i * WINOGRAD_OUTPUTS + half, plane);
+            store_planes(square, planes + i * WIDE + half, plane);
         }
 }
 
-void winograd_take_weights(const struct winograd_weights *weights, int64_t out, float *planes,
-                           size_t plane)
+static void winograd_take_weights(const struct winograd_weights *weights, int64_t out,
+                                  float *planes, size_t plane)
 {
     if (weights->lane_stride == 1)
         take_weights(weights, out, planes, plane, true);
@@ -354,22 +366,24 @@ void winograd_take_weights(const struct winograd_weights *weights, int64_t out, 
         take_weights(weights, out, planes, plane, false);
 }
 
-void winograd_put_weights(const float *planes, size_t plane, const struct winograd_weights *weights,
-                          int64_t out)
+static void winograd_put_weights(const float *planes, size_t plane,
+                                 const struct winograd_weights *weights, int64_t out)
 {
     for (int64_t i = 0; i < weights->in; i++) {
-        f32x8 square[PATCH][PATCH], kernel[KERNEL][KERNEL];
+        vector square[PATCH][PATCH], kernel[KERNEL][KERNEL];
         load_planes(planes + i * LANES, plane, square);
         transform_kernel(square, kernel);
-        float *to = weights->data + out * weights->out_stride + i * weights->in_stride;
+        float *to = weights->data + place_of_output(weights, out) + i * weights->in_stride;
         for (int tap = 0; tap < KERNEL * KERNEL; tap++) {
             float lanes[LANES];
-            f32x8_store(lanes, kernel[tap / KERNEL][tap % KERNEL]);
+            vector_store(lanes, kernel[tap / KERNEL][tap % KERNEL]);
             for (int lane = 0; lane < LANES; lane++)
                 to[lane * weights->lane_stride + tap * weights->tap_stride] = lanes[lane];
         }
     }
 }
 
-F32X8_END
+VECTOR_END
+#endif
+
 #endif
