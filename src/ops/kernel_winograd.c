@@ -65,8 +65,18 @@ static bool are_many(int64_t channels)
     return channels >= FEWEST_CHANNELS;
 }
 
-/* The steps for blocks of so many channels, if the processor has them. */
-static const struct winograd_steps *steps_for(int block)
+/* Blocks of as many channels as the steps have lanes; or channels last, which backward does not know. */
+static bool suits(const struct winograd_steps *steps, const struct layout *layout, bool training)
+{
+    struct layout_form form;
+    if (!layout_form(layout, &form) || form.channels % steps->wide)
+        return false;
+    return form.blocks > 1 ? form.inner == steps->lanes : steps->channels_last && !training;
+}
+
+/* The steps for these layouts that the processor has, or NULL. */
+static const struct winograd_steps *steps_for(const struct plan_builder *builder,
+                                              const struct layout *x, const struct layout *y)
 {
     static const struct winograd_steps *const all[] = {
         &winograd_eights,
@@ -74,8 +84,9 @@ static const struct winograd_steps *steps_for(int block)
         &winograd_sixteens,
 #endif
     };
+    bool training = builder_is_training(builder);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i]->lanes == block && all[i]->is_here())
+        if (all[i]->is_here() && suits(all[i], x, training) && suits(all[i], y, training))
             return all[i];
     return NULL;
 }
@@ -93,8 +104,8 @@ static bool fits(const struct plan_builder *builder, const struct plan_node *nod
     window_resolve(&columns, x.dim[3], &ignored, NULL);
     if (!is_small_window(&rows) || !is_small_window(&columns))
         return false;
-    const struct winograd_steps *steps = steps_for(conv_block(builder, node));
-    return steps && x.dim[1] % steps->wide == 0 && y.dim[1] % steps->wide == 0;
+    struct layout from, to;
+    return conv_layouts(builder, node, &from, &to, NULL) == 0 && steps_for(builder, &from, &to);
 }
 
 /* When serving any number will do: plans for all batch sizes can share one copy of the weights. */
@@ -127,12 +138,17 @@ static int64_t choose_tiles(const struct winograd_steps *steps, int64_t tiles, i
     return round_up((tiles + blocks - 1) / blocks, steps->rows);
 }
 
-static struct winograd_picture picture_of(const struct shape *shape, const struct shape *result,
+static struct winograd_picture picture_of(const struct layout *layout, const struct shape *result,
                                           int lanes)
 {
-    return (struct winograd_picture){.blocks = shape->dim[1] / lanes,
-                                     .height = shape->dim[2],
-                                     .width = shape->dim[3],
+    struct shape shape = layout_shape(layout);
+    struct layout_form form;
+    layout_form(layout, &form);
+    return (struct winograd_picture){.height = shape.dim[2],
+                                     .width = shape.dim[3],
+                                     .image = form.blocks * form.spatial * form.inner,
+                                     .block = form.blocks > 1 ? form.spatial * form.inner : lanes,
+                                     .pixel = form.inner,
                                      .tile_rows = winograd_tiles_along(result->dim[2]),
                                      .tile_columns = winograd_tiles_along(result->dim[3])};
 }
@@ -153,16 +169,17 @@ static void choose_planes(struct pass *pass, int threads)
     pass->result_plane = plane_of(at_most(pass->out, outputs) * pass->tiles_at_once);
 }
 
-static struct pass make_pass(const struct winograd_steps *steps, const struct shape *x,
-                             const struct shape *y, int top, int left)
+static struct pass make_pass(const struct winograd_steps *steps, const struct layout *x,
+                             const struct layout *y, int top, int left)
 {
+    struct shape result = layout_shape(y);
     struct pass pass = {.steps = steps,
-                        .in = x->dim[1],
-                        .out = y->dim[1],
-                        .x = picture_of(x, y, steps->lanes),
-                        .y = picture_of(y, y, steps->lanes),
-                        .tiles = x->dim[0] * winograd_tiles_along(y->dim[2]) *
-                                 winograd_tiles_along(y->dim[3])};
+                        .in = layout_shape(x).dim[1],
+                        .out = result.dim[1],
+                        .x = picture_of(x, &result, steps->lanes),
+                        .y = picture_of(y, &result, steps->lanes),
+                        .tiles = result.dim[0] * winograd_tiles_along(result.dim[2]) *
+                                 winograd_tiles_along(result.dim[3])};
     pass.x.top = top;
     pass.x.left = left;
     return pass;
@@ -230,20 +247,21 @@ static struct winograd_weights turn(const struct winograd_weights *weights, int6
 }
 
 static void describe(struct plan_builder *builder, const struct plan_node *node,
-                     const struct winograd_steps *steps, struct state *state)
+                     const struct layout *x, const struct layout *y, struct state *state)
 {
+    const struct winograd_steps *steps = steps_for(builder, x, y);
     struct dnn_conv conv = conv_describe(builder, node);
     struct pass *forward = &state->forward, *back = &state->back;
     int threads = builder_threads(builder);
-    *forward = make_pass(steps, &conv.src, &conv.dst, conv.pad_before[0], conv.pad_before[1]);
+    *forward = make_pass(steps, x, y, conv.pad_before[0], conv.pad_before[1]);
     forward->weights = weights_of(builder, forward->in);
     forward->bias = conv.bias;
     forward->relu = conv.relu;
     forward->add = conv.sum;
     forward->few = builder_is_serving(builder) && forward->tiles < MANY_TILES;
     choose_planes(forward, threads);
-    *back = make_pass(steps, &conv.dst, &conv.src, KERNEL - 1 - conv.pad_before[0],
-                      KERNEL - 1 - conv.pad_before[1]);
+    *back =
+        make_pass(steps, y, x, KERNEL - 1 - conv.pad_before[0], KERNEL - 1 - conv.pad_before[1]);
     back->weights = turn(&forward->weights, forward->out);
     choose_planes(back, threads);
     state->gradient = make_gradient(forward);
@@ -287,7 +305,7 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
         return error_set(err, ERROR_MEMORY, "no memory for a convolution");
     if (conv_layouts(builder, node, &x, &y, err) < 0)
         return -1;
-    describe(builder, node, steps_for(conv_layout_block(&y)), state);
+    describe(builder, node, &x, &y, state);
     node->state = state;
     builder_kernel_name(builder, node, "%s", state->forward.steps->name);
     builder_output(builder, node, &y);

@@ -9,6 +9,7 @@ const struct winograd_steps winograd_sixteens = {
     .name = "own:winograd:" VECTOR_NAME,
     .is_here = vector_is_here,
     .lanes = LANES,
+    .channels_last = true, /* the library's choice for serving */
     .wide = WIDE,
     .rows = TILES,
     .sizes = {.tiles = 98, .outputs = 64, .gradient_tiles = 196, .piece = 128},

@@ -31,11 +31,12 @@ static inline int64_t winograd_tiles_along(int64_t size)
     return (size + WINOGRAD_TILE - 1) / WINOGRAD_TILE;
 }
 
-/* [images][blocks][height][width][lanes], and the tiles over it: tile (r, c) has its patch at row
- * 4r - top, column 4c - left. What lies outside is zero, and not written. */
+/* [images][blocks][height][width][lanes], or with channels last, and the tiles over it: tile (r, c) has its
+ * patch at row 4r - top, column 4c - left. What lies outside is zero, and not written. */
 struct winograd_picture {
     float *data;
-    int64_t blocks, height, width;
+    int64_t height, width;
+    int64_t image, block, pixel; /* floats from one to the next */
     int64_t top, left;
     int64_t tile_rows, tile_columns; /* of one image */
 };
@@ -89,6 +90,7 @@ struct winograd_steps {
     const char *name; /* of the kernel */
     bool (*is_here)(void);
     int lanes;
+    bool channels_last; /* forward can also have pictures whose channels are last */
     int wide, rows; /* products are of so many outputs, and up to so many tiles */
     struct winograd_sizes sizes;
 

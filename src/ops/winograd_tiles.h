@@ -187,9 +187,9 @@ static struct square square_at(const struct winograd_picture *picture, int64_t b
                                const struct place *place, int64_t size)
 {
     int64_t row = place->row * TILE - picture->top, column = place->column * TILE - picture->left;
-    int64_t plane = (place->image * picture->blocks + block) * picture->height;
-    return (struct square){.data =
-                               picture->data + ((plane + row) * picture->width + column) * LANES,
+    return (struct square){.data = picture->data + place->image * picture->image +
+                                   block * picture->block +
+                                   (row * picture->width + column) * picture->pixel,
                            .first_row = row < 0 ? -row : 0,
                            .first_column = column < 0 ? -column : 0,
                            .last_row = at_most(picture->height - row, size),
@@ -203,46 +203,57 @@ static bool is_whole(const struct square *square, int64_t size)
 }
 
 /* The square with zeros for what lies outside, in `copy`. */
-static void copy_inside(const struct square *square, int64_t size, int64_t width, float *copy)
+static void copy_inside(const struct square *square, int64_t size, int64_t width, int64_t pixel,
+                        float *copy)
 {
     memset(copy, 0, (size_t)(size * size * LANES) * sizeof *copy);
     for (int64_t r = square->first_row; r < square->last_row; r++)
         for (int64_t c = square->first_column; c < square->last_column; c++)
-            memcpy(copy + (r * size + c) * LANES, square->data + (r * width + c) * LANES,
+            memcpy(copy + (r * size + c) * LANES, square->data + (r * width + c) * pixel,
                    LANES * sizeof *copy);
 }
 
 /* --- Patches --- */
 
-INLINE void take_patch(const float *from, int64_t width, float *to, size_t plane)
+INLINE void take_patch(const float *from, int64_t width, int64_t pixel, float *to, size_t plane)
 {
     vector patch[PATCH][PATCH], out[PATCH][PATCH];
 #pragma GCC unroll 6
     for (int r = 0; r < PATCH; r++)
 #pragma GCC unroll 6
         for (int c = 0; c < PATCH; c++)
-            patch[r][c] = vector_load(from + (r * width + c) * LANES);
+            patch[r][c] = vector_load(from + (r * width + c) * pixel);
     transform_patch(patch, out);
     store_planes(out, to, plane);
 }
 
-static void winograd_take_patches(const struct winograd_picture *x, int64_t block,
-                                  struct winograd_range tiles, float *planes, size_t plane)
+INLINE void take_patches(const struct winograd_picture *x, int64_t block,
+                         struct winograd_range tiles, float *planes, size_t plane, int64_t pixel)
 {
     struct place place = place_of(x, tiles.first);
     float copy[PATCH * PATCH * LANES];
     for (int64_t i = 0; i < tiles.count; i++, step(x, &place)) {
         struct square square = square_at(x, block, &place, PATCH);
         if (is_whole(&square, PATCH)) {
-            take_patch(square.data, x->width, planes + i * LANES, plane);
+            take_patch(square.data, x->width, pixel, planes + i * LANES, plane);
             continue;
         }
-        copy_inside(&square, PATCH, x->width, copy);
-        take_patch(copy, PATCH, planes + i * LANES, plane);
+        copy_inside(&square, PATCH, x->width, pixel, copy);
+        take_patch(copy, PATCH, LANES, planes + i * LANES, plane);
     }
 }
 
-/* --- Gradients of results --- */
+/* Twice: in blocks, the places of a patch are constants. */
+static void winograd_take_patches(const struct winograd_picture *x, int64_t block,
+                                  struct winograd_range tiles, float *planes, size_t plane)
+{
+    if (x->pixel == LANES)
+        take_patches(x, block, tiles, planes, plane, LANES);
+    else
+        take_patches(x, block, tiles, planes, plane, x->pixel);
+}
+
+/* --- Gradients of results, in blocks --- */
 
 INLINE vector take_gradient(const float *from, int64_t width, float *to, size_t plane)
 {
@@ -271,7 +282,7 @@ static void winograd_take_gradients(const struct winograd_picture *gradient, int
         const float *from = square.data;
         int64_t width = gradient->width;
         if (!is_whole(&square, TILE)) {
-            copy_inside(&square, TILE, width, copy);
+            copy_inside(&square, TILE, width, LANES, copy);
             from = copy;
             width = TILE;
         }
@@ -292,7 +303,8 @@ INLINE vector finish_one(vector value, vector bias, const float *there,
 }
 
 INLINE void put_result(const float *planes, size_t plane, const struct square *square,
-                       int64_t width, const struct winograd_finish *finish, bool whole)
+                       int64_t width, int64_t pixel, const struct winograd_finish *finish,
+                       bool whole)
 {
     vector square_in[PATCH][PATCH], out[TILE][TILE];
     vector bias = finish->bias ? vector_load(finish->bias) : vector_zero();
@@ -302,24 +314,34 @@ INLINE void put_result(const float *planes, size_t plane, const struct square *s
     for (int r = 0; r < TILE; r++)
 #pragma GCC unroll 4
         for (int c = 0; c < TILE; c++) {
-            float *to = square->data + (r * width + c) * LANES;
+            float *to = square->data + (r * width + c) * pixel;
             if (whole || (r < square->last_row && c < square->last_column))
                 vector_store(to, finish_one(out[r][c], bias, to, finish));
         }
+}
+
+INLINE void put_results(const float *planes, size_t plane, const struct winograd_picture *y,
+                        int64_t block, struct winograd_range tiles, struct winograd_finish finish,
+                        int64_t pixel)
+{
+    struct place place = place_of(y, tiles.first);
+    for (int64_t i = 0; i < tiles.count; i++, step(y, &place)) {
+        struct square square = square_at(y, block, &place, TILE);
+        if (is_whole(&square, TILE))
+            put_result(planes + i * LANES, plane, &square, y->width, pixel, &finish, true);
+        else
+            put_result(planes + i * LANES, plane, &square, y->width, pixel, &finish, false);
+    }
 }
 
 static void winograd_put_results(const float *planes, size_t plane,
                                  const struct winograd_picture *y, int64_t block,
                                  struct winograd_range tiles, struct winograd_finish finish)
 {
-    struct place place = place_of(y, tiles.first);
-    for (int64_t i = 0; i < tiles.count; i++, step(y, &place)) {
-        struct square square = square_at(y, block, &place, TILE);
-        if (is_whole(&square, TILE))
-            put_result(planes + i * LANES, plane, &square, y->width, &finish, true);
-        else
-            put_result(planes + i * LANES, plane, &square, y->width, &finish, false);
-    }
+    if (y->pixel == LANES)
+        put_results(planes, plane, y, block, tiles, finish, LANES);
+    else
+        put_results(planes, plane, y, block, tiles, finish, y->pixel);
 }
 
 /* --- Weights --- */
