@@ -247,8 +247,7 @@ static double count_flops(const struct graph *graph, int batch)
  * on every run. */
 static int worthwhile_threads(const struct graph *graph, const struct plan_options *options)
 {
-    static const double flops_per_thread = 128e6; /* about two milliseconds */
-    double share = count_flops(graph, options->batch) / flops_per_thread;
+    double share = count_flops(graph, options->batch) / PLAN_THREAD_FLOPS;
     return share < 1 ? 1 : share < options->threads ? (int)share : options->threads;
 }
 

@@ -23,6 +23,7 @@ struct tls {
 struct tls_stream {
     SSL *connection;
     bool must_write;
+    char problem[160];
 };
 
 /* --- the libraries --------------------------------------------------------------------------- */
@@ -312,9 +313,16 @@ static ssize_t finish(struct tls_stream *stream, int result)
             errno = ECONNRESET; /* clients that just close */
         return -1;
     default:
+        snprintf(stream->problem, sizeof stream->problem, "TLS: ");
+        ssl.error_text(ssl.last_error(), stream->problem + 5, sizeof stream->problem - 5);
         errno = EPROTO;
         return -1;
     }
+}
+
+const char *tls_stream_problem(const struct tls_stream *stream)
+{
+    return stream->problem;
 }
 
 static int as_int(size_t bytes)

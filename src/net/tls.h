@@ -37,6 +37,8 @@ void tls_stream_destroy(struct tls_stream *stream); /* accepts NULL */
  * of the first. */
 ssize_t tls_stream_read(struct tls_stream *stream, void *room, size_t bytes);
 ssize_t tls_stream_write(struct tls_stream *stream, const void *data, size_t bytes);
+/* Why the last of them failed with EPROTO, in OpenSSL's words. */
+const char *tls_stream_problem(const struct tls_stream *stream);
 /* The last of them could not go on before the socket takes more. */
 bool tls_stream_must_write(const struct tls_stream *stream);
 

@@ -13,22 +13,27 @@
 #include "serve/servable.h"
 #include "serve/stats.h"
 
-/* Who computes has one; as many as there are workers. */
+/* Who computes has one: one for each worker, and the last for helpers. */
 struct seat {
-    struct seat *next;        /* of the free ones */
     int index;                /* of what servables compute with */
     struct inference **batch; /* room for max_rows */
 };
 
+struct worker {
+    struct batcher *batcher;
+    struct seat *seat;
+    pthread_t thread;
+};
+
 struct batcher {
     struct batcher_settings settings;
-    pthread_t *workers;
-    struct seat *all_seats;
+    struct worker *workers;
+    struct seat *seats;
     int started;
-    pthread_mutex_t lock; /* guards all below and every queue; never held while a plan runs */
-    pthread_cond_t ready; /* signalled: a queue has more and a seat is free, or the end has come */
+    pthread_mutex_t lock;       /* guards all below and every queue; never held while a plan runs */
+    pthread_cond_t ready;       /* signalled: a queue has more, or the end has come */
     struct batch_queue *queues; /* those that are not empty */
-    struct seat *seats;         /* that are free */
+    bool helped;                /* a helper computes */
     int pending;                /* waiting or being computed */
     bool ending;
 };
@@ -53,11 +58,19 @@ static void unlist_queue(struct batcher *batcher, struct batch_queue *queue)
     queue->listed = false;
 }
 
-/* The one that is due first; *due says when. */
-static struct batch_queue *next_queue(const struct batcher *batcher, double *due)
+/* Whether helpers may compute what is next of it. */
+static bool is_quick(const struct batch_queue *queue)
+{
+    return servable_is_quick(queue->servable, queue->first->rows);
+}
+
+/* The one that is due first, of all or of the quick ones; *due says when. */
+static struct batch_queue *next_queue(const struct batcher *batcher, bool quick, double *due)
 {
     struct batch_queue *best = NULL;
     for (struct batch_queue *queue = batcher->queues; queue; queue = queue->next) {
+        if (quick && !is_quick(queue))
+            continue;
         double when = batch_queue_due(queue, &batcher->settings.rules, batcher->ending);
         if (!best || when < *due) {
             best = queue;
@@ -81,32 +94,27 @@ static void wait_until(struct batcher *batcher, double seconds)
     pthread_cond_timedwait(&batcher->ready, &batcher->lock, &until);
 }
 
-/* Takes the batch that is due, and a seat, which is free. Returns how many questions are in it, with
- * their servable held by their doors. Called and left with the lock. */
-static int take_batch(struct batcher *batcher, struct batch_queue *queue, double now,
-                      struct seat **seat, struct inference **dropped)
+/* Takes a batch of a queue. Returns how many questions are in it, with their servable held by their
+ * doors. Called and left with the lock. */
+static int take_batch(struct batcher *batcher, struct batch_queue *queue,
+                      const struct batch_rules *rules, double now, struct seat *seat,
+                      struct inference **dropped)
 {
-    *seat = batcher->seats;
-    batcher->seats = (*seat)->next;
-    int count = batch_queue_take(queue, &batcher->settings.rules, now, (*seat)->batch,
-                                 batcher->settings.rules.max_rows, dropped);
+    int count = batch_queue_take(queue, rules, now, seat->batch, rules->max_rows, dropped);
     if (!queue->first)
         unlist_queue(batcher, queue);
-    if (batcher->queues && batcher->seats)
-        pthread_cond_signal(&batcher->ready); /* the rest is for another worker */
     return count;
 }
 
-/* Waits for a batch that is due. 0: look again, there may be no seat; -1: the end. Called and left with
- * the lock. */
-static int next_batch(struct batcher *batcher, struct seat **seat, struct inference **dropped)
+/* Waits for a batch that is due. 0: look again, -1: the end. Called and left with the lock. */
+static int next_batch(struct worker *worker, struct inference **dropped)
 {
+    struct batcher *batcher = worker->batcher;
     double due = 0;
-    struct batch_queue *queue = next_queue(batcher, &due);
-    *seat = NULL;
+    struct batch_queue *queue = next_queue(batcher, false, &due);
     if (!queue && batcher->ending)
         return -1;
-    if (!queue || !batcher->seats) { /* who has the seat leaves it soon, and says so */
+    if (!queue) {
         pthread_cond_wait(&batcher->ready, &batcher->lock);
         return 0;
     }
@@ -115,7 +123,10 @@ static int next_batch(struct batcher *batcher, struct seat **seat, struct infere
         wait_until(batcher, due - now);
         return 0;
     }
-    return take_batch(batcher, queue, now, seat, dropped);
+    int count = take_batch(batcher, queue, &batcher->settings.rules, now, worker->seat, dropped);
+    if (batcher->queues)
+        pthread_cond_signal(&batcher->ready); /* the rest is for another worker */
+    return count;
 }
 
 /* --- computing ------------------------------------------------------------------------------- */
@@ -169,63 +180,57 @@ static void compute(struct batcher *batcher, const struct seat *seat, int count)
 }
 
 /* Called and left with the lock, but not held while it computes. */
-static void use_seat(struct batcher *batcher, struct seat *seat, int count,
+static void use_seat(struct batcher *batcher, const struct seat *seat, int count,
                      struct inference *dropped)
 {
+    if (count == 0 && !dropped)
+        return;
     pthread_mutex_unlock(&batcher->lock);
     finish_dropped(batcher, dropped);
     if (count > 0)
         compute(batcher, seat, count);
     pthread_mutex_lock(&batcher->lock);
-    seat->next = batcher->seats;
-    batcher->seats = seat;
 }
 
 static void *work(void *context)
 {
-    struct batcher *batcher = context;
+    struct worker *worker = context;
+    struct batcher *batcher = worker->batcher;
+    int count = 0;
     thread_take_short_turns();
     pthread_mutex_lock(&batcher->lock);
-    for (;;) {
+    while (count >= 0) {
         struct inference *dropped = NULL;
-        struct seat *seat;
-        int count = next_batch(batcher, &seat, &dropped);
-        if (count < 0)
-            break;
-        if (seat)
-            use_seat(batcher, seat, count, dropped);
+        count = next_batch(worker, &dropped);
+        if (count >= 0)
+            use_seat(batcher, worker->seat, count, dropped);
     }
-    pthread_cond_signal(&batcher->ready); /* another may wait for a seat, and find the end */
     pthread_mutex_unlock(&batcher->lock);
     return NULL;
 }
 
-static bool is_quick(const struct batcher *batcher, const struct batch_queue *queue)
-{
-    int64_t most = batcher->settings.rules.max_rows;
-    return queue->first->rows <= most &&
-           servable_is_quick(queue->servable, queue->rows < most ? queue->rows : most);
-}
-
+/* What is not quick, or not due, a worker was woken for when it came. */
 bool batcher_help(struct batcher *batcher)
 {
+    struct batch_rules rules = batcher->settings.rules;
     struct inference *dropped = NULL;
-    struct seat *seat = NULL;
+    struct seat *seat = &batcher->seats[batcher->settings.workers];
     double due = 0, now = batcher->settings.now();
     pthread_mutex_lock(&batcher->lock);
-    struct batch_queue *queue = batcher->seats ? next_queue(batcher, &due) : NULL;
-    if (queue && due <= now && is_quick(batcher, queue)) {
-        int count = take_batch(batcher, queue, now, &seat, &dropped);
+    struct batch_queue *queue = batcher->helped ? NULL : next_queue(batcher, true, &due);
+    bool helps = queue && due <= now;
+    if (helps) {
+        int64_t quick = servable_quick_rows(queue->servable);
+        rules.max_rows = quick < rules.max_rows ? (int)quick : rules.max_rows;
+        rules.strict = true;
+        batcher->helped = true;
+        int count = take_batch(batcher, queue, &rules, now, seat, &dropped);
         use_seat(batcher, seat, count, dropped);
-        /* Whatever came meanwhile is for the next call, which `true` asks for; what takes long is for
-         * a worker, who may have waited for this seat. */
-        queue = next_queue(batcher, &due);
-        if (queue && !is_quick(batcher, queue))
-            pthread_cond_signal(&batcher->ready);
+        batcher->helped = false;
     } else if (queue)
-        pthread_cond_signal(&batcher->ready);
+        pthread_cond_signal(&batcher->ready); /* a worker waits until it is due */
     pthread_mutex_unlock(&batcher->lock);
-    return seat;
+    return helps;
 }
 
 /* --- asking ---------------------------------------------------------------------------------- */
@@ -259,7 +264,7 @@ bool batcher_add(struct batcher *batcher, struct inference *inference)
         /* Who joins others that wait for more changes nothing before the batch is full. Who asks may
          * be about to help. */
         if ((queue->count == 1 || batch_queue_due(queue, rules, false) <= now) &&
-            !(inference->asker_helps && is_quick(batcher, queue)))
+            !(inference->asker_helps && servable_is_quick(inference->servable, inference->rows)))
             pthread_cond_signal(&batcher->ready);
     } else if (queue->listed && !queue->first) {
         unlist_queue(batcher, queue);
@@ -293,19 +298,19 @@ int batcher_pending(struct batcher *batcher)
 
 static int make_workers(struct batcher *batcher, struct error *err)
 {
-    int count = batcher->settings.workers;
-    batcher->workers = memory_allocate(sizeof *batcher->workers * (size_t)count);
-    batcher->all_seats = memory_allocate(sizeof *batcher->all_seats * (size_t)count);
-    if (!batcher->workers || !batcher->all_seats)
+    int workers = batcher->settings.workers, rows = batcher->settings.rules.max_rows;
+    batcher->workers = memory_allocate(sizeof *batcher->workers * (size_t)workers);
+    batcher->seats = memory_allocate(sizeof *batcher->seats * (size_t)(workers + 1));
+    if (!batcher->workers || !batcher->seats)
         return error_set(err, ERROR_MEMORY, "no memory for the batcher");
-    for (int i = count - 1; i >= 0; i--) {
-        struct seat *seat = &batcher->all_seats[i];
-        *seat = (struct seat){.next = batcher->seats, .index = i};
-        batcher->seats = seat;
-        seat->batch =
-            memory_allocate(sizeof *seat->batch * (size_t)batcher->settings.rules.max_rows);
+    for (int i = 0; i <= workers; i++) {
+        struct seat *seat = &batcher->seats[i];
+        seat->index = i;
+        seat->batch = memory_allocate(sizeof *seat->batch * (size_t)rows);
         if (!seat->batch)
             return error_set(err, ERROR_MEMORY, "no memory for the batcher");
+        if (i < workers)
+            batcher->workers[i] = (struct worker){.batcher = batcher, .seat = seat};
     }
     return 0;
 }
@@ -335,7 +340,7 @@ int batcher_create(const struct batcher_settings *settings, struct batcher **out
 int batcher_start(struct batcher *batcher, struct error *err)
 {
     for (int i = 0; i < batcher->settings.workers; i++) {
-        int status = thread_start(&batcher->workers[i], work, batcher);
+        int status = thread_start(&batcher->workers[i].thread, work, &batcher->workers[i]);
         if (status)
             return error_set(err, ERROR_IO, "no thread to compute with: %s", strerror(status));
         batcher->started++;
@@ -352,10 +357,10 @@ void batcher_destroy(struct batcher *batcher)
     pthread_cond_broadcast(&batcher->ready);
     pthread_mutex_unlock(&batcher->lock);
     for (int i = 0; i < batcher->started; i++)
-        pthread_join(batcher->workers[i], NULL);
-    for (int i = 0; batcher->all_seats && i < batcher->settings.workers; i++)
-        memory_free(batcher->all_seats[i].batch);
-    memory_free(batcher->all_seats);
+        pthread_join(batcher->workers[i].thread, NULL);
+    for (int i = 0; batcher->seats && i <= batcher->settings.workers; i++)
+        memory_free(batcher->seats[i].batch);
+    memory_free(batcher->seats);
     memory_free(batcher->workers);
     pthread_cond_destroy(&batcher->ready);
     pthread_mutex_destroy(&batcher->lock);

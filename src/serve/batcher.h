@@ -14,7 +14,7 @@ struct serve_stats;
 
 struct batcher_settings {
     struct batch_rules rules;
-    int workers;               /* threads, and batches computed at a time; at least 1 */
+    int workers;               /* threads; at least 1 */
     double (*now)(void);       /* NULL: clock_seconds */
     struct serve_stats *stats; /* told of each batch; NULL: nobody */
 };
@@ -28,8 +28,9 @@ int batcher_start(struct batcher *batcher, struct error *err);
 /* Queues, or (full, too late) fills status and error and returns false. From any thread. */
 bool batcher_add(struct batcher *batcher, struct inference *inference);
 /* For a thread that has read all there is to read, after it asked with asker_helps: computes a batch
- * that is due and takes no longer than about two milliseconds, so that no worker need be woken for
- * it. True: it did; look again. False: nothing waits, or a worker has it, or whoever computes. */
+ * that is due and quick (servable_is_quick), so that no worker need be woken for it, beside what the
+ * workers do. True: it did; look again. False: nothing of that kind waits, or another thread helps,
+ * which looks again, too. */
 bool batcher_help(struct batcher *batcher);
 /* Looks again at the clock: for tests that move one. */
 void batcher_wake(struct batcher *batcher);

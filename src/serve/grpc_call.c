@@ -1,7 +1,5 @@
 #include "serve/grpc_call.h"
 
-#include <sys/eventfd.h>
-
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -92,23 +90,34 @@ static void let_go(struct door_call *call)
     call->question_count = 0;
 }
 
-static void note_end(struct grpc_door *door)
+static void hold(struct door_call *call, size_t bytes)
 {
-    if (atomic_fetch_sub(&door->calls, 1) != 1 || !atomic_load(&door->ending))
-        return;
-    pthread_mutex_lock(&door->lock);
-    pthread_cond_broadcast(&door->changed);
-    pthread_mutex_unlock(&door->lock);
+    call->held += bytes;
+    connection_hold(call->connection, (int64_t)bytes);
+}
+
+/* The request, all of it, when it is answered: the answer may wait long for its client. */
+static void forget_request(struct door_call *call)
+{
+    let_go(call);
+    if (call->connection)
+        connection_hold(call->connection, -(int64_t)call->held);
+    call->held = 0;
+    if (call->bytes > KEEP_BYTES) {
+        arena_destroy(call->arena);
+        call->arena = NULL;
+    }
+    grpc_request_forget(&call->incoming);
+    call->model = "";
 }
 
 /* Nobody needs it any more. */
 static void recycle(struct door_call *call)
 {
     struct door_thread *thread = call->thread;
-    let_go(call);
-    size_t kept = call->bytes + call->incoming.body.capacity + call->incoming.plain.capacity +
-                  call->reply.capacity + call->outgoing.capacity;
-    if (kept > KEEP_BYTES || thread->spare_count >= MOST_SPARE) {
+    forget_request(call);
+    if (!call->arena || call->reply.capacity + call->outgoing.capacity > KEEP_BYTES ||
+        thread->spare_count >= MOST_SPARE) {
         destroy_call(call);
     } else {
         arena_reset(call->arena);
@@ -118,17 +127,24 @@ static void recycle(struct door_call *call)
         thread->spare = call;
         thread->spare_count++;
     }
-    note_end(thread->door);
+    door_count_down(thread->door, &thread->door->calls);
 }
 
 void call_detach(struct door_call *call)
 {
+    struct grpc_door *door = call->thread->door;
     connection_hold(call->connection, -(int64_t)call->held);
+    call->held = 0;
     call->connection = NULL;
+    bool owed = call->state != CALL_ANSWERED || call->sent < call->outgoing.length;
+    if (atomic_load(&door->cutting) && owed)
+        atomic_fetch_add(&door->cut, 1);
     if (call->state != CALL_ASKED) {
         recycle(call);
         return;
     }
+    if (door->backend.gone)
+        door->backend.gone(door->backend.context);
     for (int i = 0; i < call->question_count; i++)
         atomic_store(&call->questions[i].inference.cancelled, true);
 }
@@ -145,7 +161,10 @@ static void tell(const struct door_call *call)
                             call->status, seconds);
     if (door->options.log && !(method && method->stream))
         door->options.log(door->options.log_context, call->peer,
-                          method ? method->path : "unknown method", call->status, call->bytes,
+                          method                   ? method->path
+                          : call->incoming.path[0] ? call->incoming.path
+                                                   : "unknown method",
+                          call->status, call->bytes,
                           call->status == SERVE_OK ? call->reply.length : 0, seconds);
 }
 
@@ -158,9 +177,13 @@ static void set_answer(struct door_call *call, enum serve_status status, const c
 static void send_answer(struct door_call *call)
 {
     bool stream = call->method && call->method->stream;
-    if (call->status == SERVE_OK && !stream &&
-        !grpc_message_add(&call->outgoing, call->reply.text, call->reply.length))
-        set_answer(call, SERVE_EXHAUSTED, "no memory for the reply");
+    if (call->status == SERVE_OK && !stream) {
+        if (!grpc_message_add(&call->outgoing, call->reply.text, call->reply.length))
+            set_answer(call, SERVE_EXHAUSTED, "no memory for the reply");
+        hold(call, call->outgoing.length);
+        if (call->reply.capacity > KEEP_BYTES)
+            strbuf_release(&call->reply);
+    }
     if (call->greeted)
         connection_resume(call);
     else if (call->status == SERVE_OK)
@@ -175,7 +198,7 @@ static void settle(struct door_call *call)
     call->state = CALL_ANSWERED;
     call->moved = clock_seconds();
     tell(call);
-    let_go(call);
+    forget_request(call);
     if (call->connection)
         send_answer(call);
     else
@@ -190,7 +213,7 @@ void call_settle_answered(struct door_thread *thread)
     thread->answered_end = &thread->answered;
     pthread_mutex_unlock(&thread->lock);
     for (struct door_call *next; call; call = next) {
-        next = call->next_answered;
+        next = call->next_waiting;
         settle(call);
     }
 }
@@ -198,22 +221,22 @@ void call_settle_answered(struct door_thread *thread)
 static void hand_over(struct door_call *call)
 {
     struct door_thread *thread = call->thread;
-    call->next_answered = NULL;
+    call->next_waiting = NULL;
     pthread_mutex_lock(&thread->lock);
     *thread->answered_end = call;
-    thread->answered_end = &call->next_answered;
-    bool rings = !thread->rung;
-    thread->rung = true;
+    thread->answered_end = &call->next_waiting;
+    door_ring(thread);
     pthread_mutex_unlock(&thread->lock);
-    if (rings)
-        eventfd_write(thread->bell, 1);
 }
 
 void door_answer(struct door_call *call, enum serve_status status, const char *message)
 {
+    size_t most = call->thread->door->limits.reply_bytes;
     set_answer(call, status, message);
     if (status == SERVE_OK && call->reply.failed)
         set_answer(call, SERVE_EXHAUSTED, "no memory for the reply");
+    else if (status == SERVE_OK && most > 0 && call->reply.length > most)
+        set_answer(call, SERVE_EXHAUSTED, "the reply is larger than grpc.max_send_message_length");
     if (here == call->thread)
         settle(call);
     else
@@ -227,16 +250,16 @@ void door_refuse(struct door_call *call, const struct error *err)
 
 void door_write(struct door_call *call)
 {
-    if (call->sent == call->outgoing.length) {
-        strbuf_clear(&call->outgoing);
-        call->sent = 0;
-    }
+    strbuf_drop(&call->outgoing, call->sent); /* who is always a message behind may stay so */
+    call->sent = 0;
+    if (call->outgoing.length == 0)
+        call->moved = clock_seconds(); /* there was nothing to take */
     bool good = !call->reply.failed &&
                 grpc_message_add(&call->outgoing, call->reply.text, call->reply.length);
     strbuf_clear(&call->reply);
     if (!good)
         door_answer(call, SERVE_EXHAUSTED, "no memory for the reply");
-    else if (call->outgoing.length - call->sent > STREAM_BACKLOG)
+    else if (call->outgoing.length > STREAM_BACKLOG)
         door_answer(call, SERVE_EXHAUSTED, "the client does not read what it is told");
     else
         connection_resume(call);
@@ -285,7 +308,8 @@ void call_headers_end(struct door_call *call)
     if (!is_grpc(call))
         return;
     call->method = method_find(call->incoming.path);
-    if (call->incoming.header_bytes > door->limits.header_bytes)
+    size_t most = door->limits.header_bytes;
+    if (most > 0 && call->incoming.header_bytes > most)
         door_answer(call, SERVE_EXHAUSTED, "the headers are larger than may be");
     else if (call->incoming.status != SERVE_OK)
         door_answer(call, call->incoming.status, call->incoming.why);
@@ -315,18 +339,20 @@ static void handle_message(struct door_call *call)
 static bool took(struct door_call *call, size_t bytes)
 {
     struct grpc_request *incoming = &call->incoming;
-    call->held += bytes;
+    hold(call, bytes);
     if (bytes == 0)
         door_answer(call, SERVE_INVALID, "the call brings more than one message");
-    else if (!connection_hold(call->connection, (int64_t)bytes))
-        door_answer(call, SERVE_EXHAUSTED, "too many bytes are under way on this connection");
+    else if (!connection_may_hold(call->connection))
+        door_answer(call, SERVE_EXHAUSTED, "too many bytes are under way");
     else if (incoming->status != SERVE_OK)
         door_answer(call, incoming->status, incoming->why);
     else if (call->method->stream && grpc_request_is_whole(incoming)) {
         handle_message(call);
-        grpc_request_forget(incoming);
-        connection_hold(call->connection, -(int64_t)call->held);
-        call->held = 0;
+        if (call->state == CALL_ARRIVING) {
+            grpc_request_forget(incoming);
+            connection_hold(call->connection, -(int64_t)call->held);
+            call->held = 0;
+        }
     }
     return call->state == CALL_ARRIVING;
 }
@@ -342,26 +368,55 @@ void call_take(struct door_call *call, const unsigned char *bytes, size_t count)
     }
 }
 
-/* Deadlines that passed on the way still reach the handler. */
 static void handle_request(struct door_call *call)
 {
-    call->state = CALL_ASKED;
-    if (!grpc_request_read(&call->incoming, &call->message, &call->bytes))
+    if (!grpc_request_read(&call->incoming, &call->message, &call->bytes)) {
         door_answer(call, call->incoming.status, call->incoming.why);
+        return;
+    }
+    hold(call, call->incoming.plain.length);
+    if (!connection_may_hold(call->connection))
+        door_answer(call, SERVE_EXHAUSTED, "too many bytes are under way");
     else if (call->deadline != 0 && call->deadline <= clock_seconds())
         door_answer(call, SERVE_DEADLINE, "the deadline had passed when the request came");
     else
         call->method->handle(call);
 }
 
+/* One message a turn: a megabyte may become a thousand, and others wait meanwhile. */
+bool call_unpack_next(struct door_thread *thread)
+{
+    struct door_call *call = thread->packed;
+    if (!call)
+        return false;
+    thread->packed = call->next_waiting;
+    if (!thread->packed)
+        thread->packed_end = &thread->packed;
+    if (call->connection)
+        handle_request(call);
+    else
+        door_answer(call, SERVE_CANCELLED, "the client left");
+    return true;
+}
+
 void call_said_all(struct door_call *call)
 {
+    struct door_thread *thread = call->thread;
     if (call->state != CALL_ARRIVING || !call->method)
         return;
-    if (!call->method->stream)
+    if (call->method->stream) {
+        if (!call->method->tick)
+            door_answer(call, SERVE_OK, "");
+        return;
+    }
+    call->state = CALL_ASKED;
+    if (!grpc_request_is_packed(&call->incoming)) {
         handle_request(call);
-    else if (!call->method->tick)
-        door_answer(call, SERVE_OK, "");
+        return;
+    }
+    call->next_waiting = NULL;
+    *thread->packed_end = call;
+    thread->packed_end = &call->next_waiting;
 }
 
 /* ---- time ----------------------------------------------------------------------------------- */
@@ -378,10 +433,14 @@ void call_tick(struct door_call *call, double now)
 {
     double limit = call->thread->door->options.request_seconds;
     bool stream = call->method && call->method->stream;
-    if (call->state == CALL_ARRIVING && stream)
-        tick_stream(call);
-    else if (call->state == CALL_ARRIVING && limit > 0 && now - call->arrived > limit)
-        door_answer(call, SERVE_DEADLINE, "the request did not arrive in time");
-    else if (call->state == CALL_ANSWERED && limit > 0 && now - call->moved > limit)
+    bool arriving = call->state == CALL_ARRIVING;
+    bool unread = call->sent < call->outgoing.length || call->state == CALL_ANSWERED;
+    if (arriving && call->deadline != 0 && now >= call->deadline)
+        door_answer(call, SERVE_DEADLINE, "the deadline passed before the call ended");
+    else if (unread && limit > 0 && now - call->moved > limit)
         connection_reset(call, NGHTTP2_CANCEL);
+    else if (arriving && stream)
+        tick_stream(call);
+    else if (arriving && limit > 0 && now - call->arrived > limit)
+        door_answer(call, SERVE_DEADLINE, "the request did not arrive in time");
 }

@@ -16,6 +16,8 @@ void call_detach(struct door_call *call);
 /* Lets an open stream look again, and ends what takes too long. */
 void call_tick(struct door_call *call, double now);
 
+/* Unpacks and handles the next message that came packed; false: there is none. */
+bool call_unpack_next(struct door_thread *thread);
 /* Those that other threads answered meanwhile. */
 void call_settle_answered(struct door_thread *thread);
 void call_destroy_spare(struct door_thread *thread);

@@ -20,10 +20,13 @@ enum {
     CONNECTION_WINDOW = 16 << 20, /* and of all */
     WRITE_BYTES = 256 << 10,      /* about, that wait for the socket */
     READS = 8,                    /* in a row, before others have their turn */
-    HELD_MESSAGES = 8,            /* of the largest size that a connection may have under way */
-    LEAST_HELD = 64 << 20,        /* bytes of messages that it may have in any case */
+    HELD_MESSAGES = 4,            /* of the largest size that a connection may have under way */
+    LEAST_HELD = 32 << 20,        /* bytes of messages that it may have in any case */
+    HELD_BY_ALL = 8,              /* connections that have so many */
+    ALIVE_SECONDS = 120,          /* of silence, before TCP asks whether the other is still there */
 };
-static const double farewell_seconds = 0.05; /* between "no more, please" and "no more" */
+static const double farewell_seconds = 5;  /* at most, between "no more, please" and "no more" */
+static const double complaint_seconds = 1; /* from one line in the log to the next */
 
 struct door_connection {
     struct door_thread *thread;
@@ -46,6 +49,7 @@ struct door_connection {
     double busy;          /* when it last had a call */
     double asked;         /* whether it is still there; 0: it was not */
     double farewell;      /* when it was told that it should go; 0: it was not */
+    bool heard_farewell;  /* all that it said before it knew is here */
     bool last_word;       /* no new call is taken */
     char peer[80];
 };
@@ -92,12 +96,22 @@ const char *connection_peer(const struct door_connection *connection)
     return connection->peer;
 }
 
-bool connection_hold(struct door_connection *connection, int64_t bytes)
+void connection_hold(struct door_connection *connection, int64_t bytes)
 {
-    size_t message = connection->thread->door->limits.message_bytes;
-    int64_t most = message > INT32_MAX ? INT64_MAX : HELD_MESSAGES * (int64_t)message;
     connection->held += bytes;
-    return connection->held <= (most > LEAST_HELD ? most : LEAST_HELD);
+    atomic_fetch_add(&connection->thread->door->held, bytes);
+}
+
+bool connection_may_hold(const struct door_connection *connection)
+{
+    const struct grpc_door *door = connection->thread->door;
+    size_t message = door->limits.message_bytes;
+    int64_t most = HELD_MESSAGES * (int64_t)(message < UINT32_MAX ? message : UINT32_MAX);
+    if (message == 0)
+        return true;
+    if (most < LEAST_HELD)
+        most = LEAST_HELD;
+    return connection->held <= most && atomic_load(&door->held) <= HELD_BY_ALL * most;
 }
 
 static nghttp2_nv header(const char *name, const char *value, size_t bytes)
@@ -195,6 +209,30 @@ void connection_reset(struct door_call *call, uint32_t code)
     will_write(connection);
 }
 
+/* ---- farewells ------------------------------------------------------------------------------ */
+
+static const uint8_t farewell_ping[8] = "farewell";
+
+/* First that no more calls are wanted, while those on their way are still taken; and when the client
+ * has heard that, for it answers a ping sent behind it, that no more are taken. The last of those that
+ * were ends the connection. */
+static void say_farewell(struct door_connection *connection, double now)
+{
+    const struct h2_library *h2 = connection->thread->door->h2;
+    if (connection->farewell == 0) {
+        connection->farewell = now;
+        h2->nghttp2_submit_shutdown_notice(connection->session);
+        h2->nghttp2_submit_ping(connection->session, NGHTTP2_FLAG_NONE, farewell_ping);
+    } else if (!connection->last_word &&
+               (connection->heard_farewell || now - connection->farewell >= farewell_seconds)) {
+        connection->last_word = true;
+        h2->nghttp2_submit_goaway(connection->session, NGHTTP2_FLAG_NONE,
+                                  h2->nghttp2_session_get_last_proc_stream_id(connection->session),
+                                  NGHTTP2_NO_ERROR, NULL, 0);
+    }
+    will_write(connection);
+}
+
 /* ---- what nghttp2 tells --------------------------------------------------------------------- */
 
 static int on_begin(nghttp2_session *session, const nghttp2_frame *frame, void *context)
@@ -239,6 +277,11 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     (void)session;
     if (frame->hd.type == NGHTTP2_SETTINGS)
         connection->greeted = true;
+    if (frame->hd.type == NGHTTP2_PING && frame->hd.flags & NGHTTP2_FLAG_ACK &&
+        memcmp(frame->ping.opaque_data, farewell_ping, sizeof farewell_ping) == 0) {
+        connection->heard_farewell = true;
+        say_farewell(connection, clock_seconds());
+    }
     if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
         return 0;
     struct door_call *call = call_of(connection, frame->hd.stream_id);
@@ -349,8 +392,7 @@ static void flush(struct door_connection *connection)
         connection->over = true; /* both have said farewell */
     /* TLS may have to hear something first, which it does when it comes. */
     if (!connection->over)
-        await_room(connection,
-                   later && (!connection->tls || tls_stream_must_write(connection->tls)));
+        await_room(connection, connection->tls ? tls_stream_must_write(connection->tls) : later);
 }
 
 void connection_flush_all(struct door_thread *thread)
@@ -371,6 +413,18 @@ static ssize_t read_some(struct door_connection *connection)
                            : recv(connection->socket, room, READ_BYTES, 0);
 }
 
+/* Clients' faults are theirs, but who set up a server wants to know why nobody gets in; no client shall
+ * fill the log. */
+static void complain(struct door_connection *connection, const char *why)
+{
+    struct door_thread *thread = connection->thread;
+    double now = clock_seconds();
+    if (now - thread->complained < complaint_seconds)
+        return;
+    thread->complained = now;
+    log_line(LOG_WARNING, "gRPC: %s is let go: %s", connection->peer, why);
+}
+
 static void read_waiting(struct door_connection *connection)
 {
     struct door_thread *thread = connection->thread;
@@ -383,13 +437,16 @@ static void read_waiting(struct door_connection *connection)
                                         connection->session, thread->room, (size_t)count);
         connection->heard = clock_seconds();
         connection->asked = 0;
-        if (count <= 0 || used == NGHTTP2_ERR_BAD_CLIENT_MAGIC)
+        if (count < 0 && errno == EPROTO)
+            complain(connection, tls_stream_problem(connection->tls));
+        else if (count > 0 && used == NGHTTP2_ERR_BAD_CLIENT_MAGIC)
+            complain(connection, thread->door->tls ? "it speaks no HTTP/2"
+                                                   : "it speaks no HTTP/2 in the clear");
+        else if (count > 0 && used < 0)
+            complain(connection, thread->door->h2->nghttp2_strerror((int)used));
+        if (count <= 0 || used < 0)
             connection->over = true;
-        else if (used < 0) {
-            log_line(LOG_DEBUG, "gRPC: %s: %s", connection->peer,
-                     thread->door->h2->nghttp2_strerror((int)used));
-            connection->over = true;
-        } else if (!connection->tls && count < READ_BYTES)
+        else if (!connection->tls && count < READ_BYTES)
             break; /* there is no more; TLS gives a record at a time */
     }
     will_write(connection);
@@ -422,8 +479,11 @@ static void name_peer(struct door_connection *connection)
     struct sockaddr_storage address = {0};
     socklen_t bytes = sizeof address;
     char host[48], port[8];
-    if (getpeername(connection->socket, (struct sockaddr *)&address, &bytes) < 0 ||
-        address.ss_family == AF_UNIX ||
+    if (getpeername(connection->socket, (struct sockaddr *)&address, &bytes) < 0) {
+        snprintf(connection->peer, sizeof connection->peer, "gone");
+        return;
+    }
+    if (address.ss_family == AF_UNIX ||
         getnameinfo((struct sockaddr *)&address, bytes, host, sizeof host, port, sizeof port,
                     NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
         snprintf(connection->peer, sizeof connection->peer, "unix:");
@@ -445,8 +505,9 @@ static int start_session(struct door_connection *connection)
         {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, (uint32_t)door->limits.streams},
         {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW},
         {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, (uint32_t)door->limits.header_bytes}};
+    size_t count = door->limits.header_bytes > 0 ? 3 : 2;
     if (h2->nghttp2_session_server_new(&connection->session, door->callbacks, connection) != 0 ||
-        h2->nghttp2_submit_settings(connection->session, NGHTTP2_FLAG_NONE, settings, 3) != 0 ||
+        h2->nghttp2_submit_settings(connection->session, NGHTTP2_FLAG_NONE, settings, count) != 0 ||
         h2->nghttp2_session_set_local_window_size(connection->session, NGHTTP2_FLAG_NONE, 0,
                                                   CONNECTION_WINDOW) != 0)
         return -1;
@@ -465,15 +526,23 @@ static int start_events(struct door_connection *connection)
                : -1;
 }
 
+/* A machine that vanished without a word is found out some day. */
+static void set_options(int socket)
+{
+    int one = 1, silence = ALIVE_SECONDS;
+    setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+    setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &silence, sizeof silence);
+}
+
 void connection_open(struct door_thread *thread, int socket)
 {
     struct grpc_door *door = thread->door;
     struct door_connection *connection = memory_allocate(sizeof *connection);
-    int one = 1;
     atomic_fetch_add(&door->connections, 1);
     if (!connection) {
         close(socket);
-        atomic_fetch_sub(&door->connections, 1);
+        door_count_down(door, &door->connections);
         return;
     }
     double now = clock_seconds();
@@ -490,7 +559,7 @@ void connection_open(struct door_thread *thread, int socket)
     thread->connections = connection;
     strbuf_init(&connection->out);
     name_peer(connection);
-    setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    set_options(socket);
     if (door->tls)
         connection->tls = tls_stream_create(door->tls, socket);
     if ((door->tls && !connection->tls) || start_session(connection) < 0 ||
@@ -529,11 +598,7 @@ void connection_close(struct door_connection *connection)
     close(connection->socket);
     strbuf_release(&connection->out);
     memory_free(connection);
-    if (atomic_fetch_sub(&door->connections, 1) == 1 && atomic_load(&door->ending)) {
-        pthread_mutex_lock(&door->lock);
-        pthread_cond_broadcast(&door->changed);
-        pthread_mutex_unlock(&door->lock);
-    }
+    door_count_down(door, &door->connections);
 }
 
 void connection_close_all(struct door_thread *thread)
@@ -543,23 +608,6 @@ void connection_close_all(struct door_thread *thread)
 }
 
 /* ---- time ----------------------------------------------------------------------------------- */
-
-/* First that no more calls are wanted, while those on their way are still taken; then that no more
- * are taken. Those that were ends the connection with the last of them. */
-static void say_farewell(struct door_connection *connection, double now)
-{
-    const struct h2_library *h2 = connection->thread->door->h2;
-    if (connection->farewell == 0) {
-        connection->farewell = now;
-        h2->nghttp2_submit_shutdown_notice(connection->session);
-    } else if (!connection->last_word && now - connection->farewell >= farewell_seconds) {
-        connection->last_word = true;
-        h2->nghttp2_submit_goaway(connection->session, NGHTTP2_FLAG_NONE,
-                                  h2->nghttp2_session_get_last_proc_stream_id(connection->session),
-                                  NGHTTP2_NO_ERROR, NULL, 0);
-    }
-    will_write(connection);
-}
 
 static bool passed(double seconds, double since, double now)
 {
@@ -598,7 +646,10 @@ static void tick(struct door_connection *connection, double now)
         next = call->next;
         call_tick(call, now);
     }
+    double grace = door->limits.age_seconds + door->limits.grace_seconds;
     connection->over |= atomic_load(&door->cutting) ||
+                        (door->limits.grace_seconds > 0 && door->limits.age_seconds > 0 &&
+                         passed(grace, connection->opened, now)) ||
                         (!connection->greeted && passed(patience, connection->opened, now)) ||
                         (connection->blocked && passed(patience, connection->moved, now));
     look_for_life(connection, now);

@@ -21,9 +21,10 @@ void connection_close_all(struct door_thread *thread);
 /* ---- for calls ------------------------------------------------------------------------------ */
 
 const char *connection_peer(const struct door_connection *connection);
-/* More bytes of messages are held for calls of this connection, or less (negative). False: that is
- * more than may be. */
-bool connection_hold(struct door_connection *connection, int64_t bytes);
+/* More bytes of messages and answers are held for calls of this connection, or less (negative). */
+void connection_hold(struct door_connection *connection, int64_t bytes);
+/* Neither this connection nor all together hold more than they may. */
+bool connection_may_hold(const struct door_connection *connection);
 /* Headers, then whatever `outgoing` has and gets. */
 void connection_greet(struct door_call *call);
 /* Headers with the call's status, and nothing behind them; `http` 200, or why it is no gRPC. */

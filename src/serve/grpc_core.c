@@ -53,6 +53,11 @@ static void refused(void *core)
     stats_refused(core_stats(core), DOOR_GRPC);
 }
 
+static void gone(void *core)
+{
+    stats_gone(core_stats(core), DOOR_GRPC);
+}
+
 int grpc_door_start(struct serve_core *core, const struct door_options *options,
                     struct grpc_door **out, struct error *err)
 {
@@ -68,6 +73,7 @@ int grpc_door_start(struct serve_core *core, const struct door_options *options,
                                    .admits = admits,
                                    .ready = ready,
                                    .count = count,
-                                   .refused = refused};
+                                   .refused = refused,
+                                   .gone = gone};
     return grpc_door_open(&backend, options, out, err);
 }

@@ -33,14 +33,27 @@ static const double keepalive_timeout = 20;                   /* as gRPC's */
 
 /* ---- threads -------------------------------------------------------------------------------- */
 
+void door_ring(struct door_thread *thread)
+{
+    if (!thread->rung)
+        eventfd_write(thread->bell, 1);
+    thread->rung = true;
+}
+
+void door_count_down(struct grpc_door *door, atomic_int *count)
+{
+    if (atomic_fetch_sub(count, 1) != 1 || !atomic_load(&door->ending))
+        return;
+    pthread_mutex_lock(&door->lock);
+    pthread_cond_broadcast(&door->changed);
+    pthread_mutex_unlock(&door->lock);
+}
+
 static void ring(struct door_thread *thread)
 {
     pthread_mutex_lock(&thread->lock);
-    bool rings = !thread->rung;
-    thread->rung = true;
+    door_ring(thread);
     pthread_mutex_unlock(&thread->lock);
-    if (rings)
-        eventfd_write(thread->bell, 1);
 }
 
 static void ring_all(struct grpc_door *door)
@@ -52,14 +65,14 @@ static void ring_all(struct grpc_door *door)
 
 static void take_newcomers(struct door_thread *thread)
 {
-    int sockets[NEWCOMERS], count;
     pthread_mutex_lock(&thread->lock);
-    count = thread->newcomer_count;
-    memcpy(sockets, thread->newcomers, (size_t)count * sizeof *sockets);
-    thread->newcomer_count = 0;
+    int *sockets = thread->newcomers, count = thread->newcomer_count;
+    thread->newcomers = NULL;
+    thread->newcomer_count = thread->newcomer_room = 0;
     pthread_mutex_unlock(&thread->lock);
     for (int i = 0; i < count; i++)
         connection_open(thread, sockets[i]);
+    memory_free(sockets);
 }
 
 static void begin_ending(struct door_thread *thread)
@@ -115,7 +128,8 @@ static void *turn(void *context)
     while (!atomic_load(&door->over)) {
         event_base_loop(thread->base, EVLOOP_ONCE | (busy ? EVLOOP_NONBLOCK : 0));
         connection_flush_all(thread);
-        busy = backend->help && backend->help(backend->context);
+        busy = call_unpack_next(thread);
+        busy |= backend->help && backend->help(backend->context);
         if (busy)
             connection_flush_all(thread);
     }
@@ -129,6 +143,7 @@ static int prepare_thread(struct grpc_door *door, struct door_thread *thread, st
 {
     thread->door = door;
     thread->answered_end = &thread->answered;
+    thread->packed_end = &thread->packed;
     pthread_mutex_init(&thread->lock, NULL);
     thread->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     thread->base = event_base_new();
@@ -148,6 +163,7 @@ static void release_thread(struct door_thread *thread)
 {
     for (int i = 0; i < thread->newcomer_count; i++)
         close(thread->newcomers[i]);
+    memory_free(thread->newcomers);
     call_destroy_spare(thread);
     if (thread->on_bell)
         event_free(thread->on_bell);
@@ -193,6 +209,32 @@ static int start_threads(struct grpc_door *door, struct error *err)
 
 /* ---- listening ------------------------------------------------------------------------------ */
 
+/* With the thread's lock. */
+static bool add_newcomer(struct door_thread *thread, int socket)
+{
+    if (thread->newcomer_count == thread->newcomer_room) {
+        int room = thread->newcomer_room ? 2 * thread->newcomer_room : 16;
+        int *sockets = memory_resize(thread->newcomers, (size_t)room * sizeof *sockets);
+        if (!sockets)
+            return false;
+        thread->newcomers = sockets;
+        thread->newcomer_room = room;
+    }
+    thread->newcomers[thread->newcomer_count++] = socket;
+    return true;
+}
+
+static void turn_away(struct grpc_door *door, int socket)
+{
+    struct door_thread *thread = &door->threads[0];
+    double now = clock_seconds();
+    close(socket);
+    if (now - thread->complained >= 1)
+        log_line(LOG_WARNING, "gRPC turns connections away: there are %d, and no more may be",
+                 door->options.connections);
+    thread->complained = now;
+}
+
 /* To the threads in turns. On the first one. */
 static void on_connection(struct evconnlistener *listener, evutil_socket_t socket,
                           struct sockaddr *address, int bytes, void *context)
@@ -202,7 +244,7 @@ static void on_connection(struct evconnlistener *listener, evutil_socket_t socke
     (void)listener, (void)address, (void)bytes;
     int most = door->options.connections;
     if (most > 0 && atomic_load(&door->connections) >= most) {
-        close(socket);
+        turn_away(door, socket);
         return;
     }
     door->next_thread = (door->next_thread + 1) % door->thread_count;
@@ -211,13 +253,10 @@ static void on_connection(struct evconnlistener *listener, evutil_socket_t socke
         return;
     }
     pthread_mutex_lock(&thread->lock);
-    bool taken = thread->newcomer_count < NEWCOMERS;
-    if (taken)
-        thread->newcomers[thread->newcomer_count++] = socket;
+    bool taken = add_newcomer(thread, socket);
+    door_ring(thread);
     pthread_mutex_unlock(&thread->lock);
-    if (taken)
-        ring(thread);
-    else
+    if (!taken)
         close(socket);
 }
 
@@ -295,8 +334,9 @@ static int port_of(int socket)
                                                : ((struct sockaddr_in *)&address)->sin_port);
 }
 
-/* A socket that a server which was killed left behind is in the way of nobody. */
-static int bind_path(const char *path)
+/* A socket that a server which was killed left behind is in the way of nobody; one at which somebody
+ * answers is. */
+static int bind_path(struct grpc_door *door, const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct stat about;
@@ -305,9 +345,29 @@ static int bind_path(const char *path)
         return -1;
     }
     memcpy(address.sun_path, path, strlen(path));
-    if (lstat(path, &about) == 0 && S_ISSOCK(about.st_mode))
-        unlink(path);
-    return bind_socket((struct sockaddr *)&address, sizeof address, false);
+    if (lstat(path, &about) == 0 && S_ISSOCK(about.st_mode)) {
+        int other = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        bool answers =
+            other >= 0 && connect(other, (struct sockaddr *)&address, sizeof address) == 0;
+        if (other >= 0)
+            close(other);
+        if (!answers)
+            unlink(path);
+    }
+    int bound = bind_socket((struct sockaddr *)&address, sizeof address, false);
+    if (bound >= 0 && lstat(path, &door->socket_file) < 0)
+        door->socket_file.st_ino = 0;
+    return bound;
+}
+
+/* If it is still the one that was made here. */
+static void unlink_path(const struct grpc_door *door)
+{
+    const struct stat *made = &door->socket_file;
+    struct stat found;
+    if (made->st_ino != 0 && lstat(door->options.socket_path, &found) == 0 &&
+        found.st_ino == made->st_ino && found.st_dev == made->st_dev)
+        unlink(door->options.socket_path);
 }
 
 static int listen_at(struct grpc_door *door, int socket, const char *place, struct error *err)
@@ -336,9 +396,7 @@ static int bind_ports(struct grpc_door *door, struct error *err)
     if (!options->socket_path)
         return 0;
     snprintf(place, sizeof place, "unix:%s", options->socket_path);
-    int socket = bind_path(options->socket_path);
-    door->socket_bound = socket >= 0;
-    return listen_at(door, socket, place, err);
+    return listen_at(door, bind_path(door, options->socket_path), place, err);
 }
 
 /* ---- opening and closing -------------------------------------------------------------------- */
@@ -376,7 +434,11 @@ int grpc_door_open(const struct grpc_backend *backend, const struct door_options
     door->backend = *backend;
     door->options = *options;
     pthread_mutex_init(&door->lock, NULL);
-    pthread_cond_init(&door->changed, NULL);
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&door->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
     if (open_door(door, err) < 0) {
         grpc_door_stop(door);
         return -1;
@@ -390,8 +452,7 @@ int grpc_door_port(const struct grpc_door *door)
     return door->port;
 }
 
-/* Until no call is left, nor a connection (unless they were cut), or the moment came (NULL: as long as
- * it takes). */
+/* Until no call and no connection is left, or the moment came (NULL: as long as it takes). */
 static bool wait_for_end(struct grpc_door *door, const struct timespec *until)
 {
     bool over;
@@ -406,23 +467,24 @@ static bool wait_for_end(struct grpc_door *door, const struct timespec *until)
     return over;
 }
 
-void grpc_door_drain(struct grpc_door *door, double seconds)
+int grpc_door_drain(struct grpc_door *door, double seconds)
 {
     struct timespec until;
     if (door->drained)
-        return;
+        return 0;
     door->drained = true;
     atomic_store(&door->ending, true);
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     int64_t nanoseconds = until.tv_nsec + (int64_t)(seconds * 1e9);
     until.tv_sec += nanoseconds / 1000000000;
     until.tv_nsec = nanoseconds % 1000000000;
     ring_all(door);
     if (wait_for_end(door, &until))
-        return;
+        return 0;
     atomic_store(&door->cutting, true);
     ring_all(door);
     wait_for_end(door, NULL);
+    return atomic_load(&door->cut);
 }
 
 void grpc_door_stop(struct grpc_door *door)
@@ -440,8 +502,7 @@ void grpc_door_stop(struct grpc_door *door)
         evconnlistener_free(door->listeners[i]);
     for (int i = 0; i < door->thread_count; i++)
         release_thread(&door->threads[i]);
-    if (door->socket_bound)
-        unlink(door->options.socket_path);
+    unlink_path(door);
     if (door->callbacks)
         door->h2->nghttp2_session_callbacks_del(door->callbacks);
     tls_destroy(door->tls);

@@ -40,6 +40,7 @@ struct grpc_backend {
     void (*count)(void *context, enum serve_api api, const char *model, int64_t version,
                   enum serve_status status, double seconds);
     void (*refused)(void *context);
+    void (*gone)(void *context); /* a client left before its answer; NULL: who cares */
 };
 
 /* Listens and answers from now on. The backend is copied; the options' texts must outlive the
@@ -50,9 +51,9 @@ int grpc_door_open(const struct grpc_backend *backend, const struct door_options
 int grpc_door_start(struct serve_core *core, const struct door_options *options,
                     struct grpc_door **out, struct error *err);
 int grpc_door_port(const struct grpc_door *door);
-/* Takes no new calls, lets those in flight end within `seconds`, cancels the rest and returns when
- * the last is gone. */
-void grpc_door_drain(struct grpc_door *door, double seconds);
+/* Takes no new calls, lets those in flight end within `seconds`, cancels the rest, returns when the core
+ * has let go of the last, and tells how many clients did not get the answer that they waited for. */
+int grpc_door_drain(struct grpc_door *door, double seconds);
 void grpc_door_stop(struct grpc_door *door); /* accepts NULL; drains at once if nobody did */
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/stat.h>
 
 #include "base/strbuf.h"
 #include "serve/grpc_door.h"
@@ -18,16 +19,16 @@ struct event_base;
 struct evconnlistener;
 
 enum {
-    NEWCOMERS = 64,         /* connections handed over and not taken yet */
     READ_BYTES = 256 << 10, /* at a time */
     LISTENERS = 2,          /* the port and the socket in the file system */
 };
 
-/* What users may say of connections; seconds 0: never. */
+/* What users may say of connections; bytes 0: any, seconds 0: never. */
 struct door_limits {
-    size_t message_bytes, header_bytes;
+    size_t message_bytes, reply_bytes, header_bytes;
     int streams; /* of one connection at a time */
-    double idle_seconds, age_seconds;
+    double idle_seconds;
+    double age_seconds, grace_seconds; /* until it is asked to go; and then until it is closed */
     double keepalive_seconds, keepalive_timeout; /* ask who is silent; how long they may be then */
 };
 /* The door's own and what "name=value,..." changes (NULL: nothing). */
@@ -46,12 +47,14 @@ struct door_thread {
     struct door_connection *unflushed; /* that may have something to say */
     struct door_call *spare;           /* calls that ended, for reuse */
     int spare_count;
-    unsigned char *room; /* READ_BYTES */
+    struct door_call *packed, **packed_end; /* whose messages are to be unpacked */
+    double complained;                      /* clock_seconds() of the last line in the log */
+    unsigned char *room;                    /* READ_BYTES */
 
     pthread_mutex_t lock;                       /* guards the rest; held for a few instructions */
     bool rung;                                  /* and not heard yet */
     struct door_call *answered, **answered_end; /* by other threads */
-    int newcomers[NEWCOMERS], newcomer_count;
+    int *newcomers, newcomer_count, newcomer_room; /* sockets */
 };
 
 struct grpc_door {
@@ -64,10 +67,12 @@ struct grpc_door {
     struct evconnlistener *listeners[LISTENERS];
     int listener_count;
     int port;
-    bool socket_bound; /* the one in the file system is ours */
+    struct stat socket_file; /* of the one in the file system; st_ino 0: there is none */
     struct door_thread *threads;
     int thread_count, next_thread;
     atomic_int connections, calls; /* that are not over */
+    atomic_llong held;             /* bytes of messages and answers of all connections */
+    atomic_int cut;                /* calls that ended without the answer they waited for */
     atomic_bool ending;            /* says farewell to all */
     atomic_bool cutting;           /* does not wait for them any more */
     atomic_bool over;              /* the threads end */
@@ -76,6 +81,11 @@ struct grpc_door {
     pthread_cond_t changed; /* the last connection or call ended */
     bool drained;
 };
+
+/* Wakes a thread. With its lock: then nothing of it is touched once it may have ended. */
+void door_ring(struct door_thread *thread);
+/* One connection or call less; who drains is told of the last. */
+void door_count_down(struct grpc_door *door, atomic_int *count);
 
 /* One question of a call; MultiInference has several. */
 struct door_question {
@@ -96,7 +106,7 @@ struct door_call {
     struct door_connection *connection; /* NULL: its stream is over */
     int32_t stream;
     struct door_call *next, **link;   /* calls of the connection; or spare ones */
-    struct door_call *next_answered;  /* by another thread */
+    struct door_call *next_waiting;   /* of those answered by another thread, or to be unpacked */
     const struct door_method *method; /* NULL: one that nobody knows */
     enum call_state state;
     struct grpc_request incoming;

@@ -19,10 +19,13 @@ static const struct {
     {"grpc.max_concurrent_streams", UNIT_COUNT, offsetof(struct door_limits, streams), 1},
     {"grpc.max_receive_message_length", UNIT_BYTES, offsetof(struct door_limits, message_bytes),
      -1},
+    {"grpc.max_send_message_length", UNIT_BYTES, offsetof(struct door_limits, reply_bytes), -1},
     {"grpc.max_metadata_size", UNIT_BYTES, offsetof(struct door_limits, header_bytes), 1},
     {"grpc.max_connection_idle_ms", UNIT_MILLISECONDS, offsetof(struct door_limits, idle_seconds),
      1},
     {"grpc.max_connection_age_ms", UNIT_MILLISECONDS, offsetof(struct door_limits, age_seconds), 1},
+    {"grpc.max_connection_age_grace_ms", UNIT_MILLISECONDS,
+     offsetof(struct door_limits, grace_seconds), 1},
     {"grpc.keepalive_time_ms", UNIT_MILLISECONDS, offsetof(struct door_limits, keepalive_seconds),
      1},
     {"grpc.keepalive_timeout_ms", UNIT_MILLISECONDS,
@@ -54,8 +57,9 @@ static int refuse_name(const char *name, struct error *err)
     strbuf_init(&names);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         strbuf_addf(&names, "%s%s", i ? ", " : "", known[i].name);
-    error_set(err, ERROR_USAGE, "gRPC channel argument '%.60s' means nothing here; known are %s",
-              name, names.text);
+    error_set(err, ERROR_USAGE,
+              "--grpc-channel-arguments: '%.60s' means nothing here; known are %s", name,
+              names.text);
     strbuf_release(&names);
     return -1;
 }
@@ -68,9 +72,10 @@ static int take(const char *name, const char *value, struct door_limits *limits,
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (strcmp(known[i].name, name) != 0)
             continue;
-        if (!*value || *end || errno || number > INT_MAX || number < known[i].least)
-            return error_set(err, ERROR_USAGE, "%s=%.40s is no number from %ld to %d", name, value,
-                             known[i].least, INT_MAX);
+        if (!*value || *end || errno || number > INT_MAX || number < known[i].least || number == 0)
+            return error_set(err, ERROR_USAGE,
+                             "--grpc-channel-arguments: %s=%.40s is no number from 1 to %d%s", name,
+                             value, INT_MAX, known[i].least < 0 ? ", nor -1 for no limit" : "");
         store(limits, i, number);
         return 0;
     }
@@ -89,7 +94,7 @@ int door_limits_read(const char *arguments, struct door_limits *limits, struct e
         if (!value || value == word) {
             status =
                 error_set(err, ERROR_USAGE,
-                          "gRPC channel argument '%.100s' is not of the form name=value", word);
+                          "--grpc-channel-arguments: '%.100s' is not of the form name=value", word);
             break;
         }
         *value++ = '\0';

@@ -8,9 +8,9 @@
 #include "wire/unpack.h"
 
 enum {
-    KEEP_BYTES = 1 << 20, /* memory that held more is given back */
-    HEADER_OVERHEAD = 32, /* RFC 9113, 6.5.2 */
-    TIMEOUT_DIGITS = 8,   /* at most */
+    KEEP_BYTES = 64 << 10, /* memory that held more is given back */
+    HEADER_OVERHEAD = 32,  /* RFC 9113, 6.5.2 */
+    TIMEOUT_DIGITS = 8,    /* at most */
     AUTHORIZATION_MAX = 8192,
 };
 
@@ -192,6 +192,11 @@ size_t grpc_request_bytes(struct grpc_request *request, const unsigned char *byt
     return taken + more;
 }
 
+bool grpc_request_is_packed(const struct grpc_request *request)
+{
+    return grpc_request_is_whole(request) && request->prefix.bytes[0] == 1;
+}
+
 /* The whole packed message is one piece. */
 static int give_piece(void *context, const uint8_t **bytes, size_t *count, struct error *err)
 {
@@ -232,7 +237,7 @@ bool grpc_request_read(struct grpc_request *request, const void **message, size_
         refuse(request, SERVE_INVALID, "the call brings no message that can be read");
         return false;
     }
-    bool packed = request->prefix.bytes[0] == 1;
+    bool packed = grpc_request_is_packed(request);
     if (packed && !unpack(request))
         return false;
     *message = packed ? request->plain.text : request->body.text;

@@ -43,6 +43,7 @@ void grpc_request_header(struct grpc_request *request, const char *name, size_t 
  * message was read and forgotten; after something wrong, all is taken and dropped. */
 size_t grpc_request_bytes(struct grpc_request *request, const unsigned char *bytes, size_t count);
 bool grpc_request_is_whole(const struct grpc_request *request);
+bool grpc_request_is_packed(const struct grpc_request *request); /* the message that is whole */
 /* The message that is whole, unpacked; valid until it is forgotten. False: status and why tell. */
 bool grpc_request_read(struct grpc_request *request, const void **message, size_t *bytes);
 void grpc_request_forget(struct grpc_request *request);

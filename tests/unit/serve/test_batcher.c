@@ -78,6 +78,7 @@ static void open_fixture(struct batch_rules rules, int workers)
                                          .max_batch = rules.max_rows,
                                          .workers = workers,
                                          .threads = 1,
+                                         .quick_seconds = 60, /* however busy the machine is */
                                          .warm_all = true,
                                          .calls = &fake_model_calls};
     fixture.count = answers = 0;

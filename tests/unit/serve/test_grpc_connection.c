@@ -147,20 +147,25 @@ static void say(struct odd *odd)
             odd->gone = true;
 }
 
-/* Says and hears until *over is true. */
+/* Says what is to be said, and hears what comes within a tenth of a second. */
+static void talk(struct odd *odd)
+{
+    unsigned char room[4096];
+    struct pollfd look = {.fd = odd->socket, .events = POLLIN};
+    say(odd);
+    if (poll(&look, 1, 100) <= 0)
+        return;
+    ssize_t count = recv(odd->socket, room, sizeof room, 0);
+    odd->gone = count <= 0;
+    if (count > 0 && odd->session && !odd->muted)
+        odd->h2->nghttp2_session_mem_recv(odd->session, room, (size_t)count);
+}
+
 static void talk_until(struct odd *odd, const bool *over)
 {
     double until = clock_seconds() + patience;
     while (!*over && !odd->gone) {
-        unsigned char room[4096];
-        struct pollfd look = {.fd = odd->socket, .events = POLLIN};
-        say(odd);
-        if (poll(&look, 1, 100) > 0) {
-            ssize_t count = recv(odd->socket, room, sizeof room, 0);
-            odd->gone = count <= 0;
-            if (count > 0 && odd->session && !odd->muted)
-                odd->h2->nghttp2_session_mem_recv(odd->session, room, (size_t)count);
-        }
+        talk(odd);
         ASSERT_NUMBER(clock_seconds(), <, until);
     }
     ASSERT_TRUE(*over);
@@ -378,15 +383,8 @@ TEST(grpc_connection, asks_who_is_silent_whether_it_is_there)
     open_odd(&dead, &scene);
     say(&dead); /* and reads no more */
     double until = clock_seconds() + 2;
-    while (clock_seconds() < until && !there.gone) {
-        unsigned char room[4096];
-        struct pollfd look = {.fd = there.socket, .events = POLLIN};
-        say(&there);
-        ssize_t count = poll(&look, 1, 50) > 0 ? recv(there.socket, room, sizeof room, 0) : -1;
-        there.gone = count == 0;
-        if (count > 0)
-            there.h2->nghttp2_session_mem_recv(there.session, room, (size_t)count);
-    }
+    while (clock_seconds() < until && !there.gone)
+        talk(&there);
     ASSERT_FALSE(there.gone);
     close_odd(&there);
     dead.muted = true;
@@ -456,4 +454,107 @@ TEST(grpc_connection, says_which_channel_arguments_it_knows)
     ASSERT_INT(limits.streams, ==, 5);
     ASSERT_INT(limits.message_bytes, ==, 0);
     ASSERT_NUMBER(limits.age_seconds, ==, 1.5);
+}
+
+TEST(grpc_connection, has_no_limits_where_it_is_told_to_have_none)
+{
+    struct scene scene = {0};
+    struct odd odd;
+    struct strbuf question;
+    open_scene(&scene,
+               (struct door_options){.message_limit = 10,
+                                     .channel_arguments = "grpc.max_metadata_size=2147483647,"
+                                                          "grpc.max_receive_message_length=-1,"
+                                                          "grpc.max_connection_age_grace_ms=5000"});
+    open_odd(&odd, &scene);
+    strbuf_init(&question);
+    write_question(&question);
+    odd.body = question.text;
+    odd.body_bytes = question.length;
+    request(&odd, NULL);
+    talk_until(&odd, &odd.stream_over);
+    ASSERT_TEXT(odd.message, "");
+    ASSERT_INT(odd.grpc, ==, SERVE_OK);
+    strbuf_release(&question);
+    close_odd(&odd);
+    close_scene(&scene);
+}
+
+/* They are short when they come, and long when they are unpacked. */
+TEST(grpc_connection, holds_no_more_for_a_client_than_it_may)
+{
+    enum { LIMIT = 16 << 20, MESSAGES = 6 };
+    struct scene scene = {0};
+    struct odd odd;
+    struct strbuf large, packed;
+    char *bytes;
+    size_t count;
+    open_scene(&scene, (struct door_options){.message_limit = LIMIT});
+    open_odd(&odd, &scene);
+    strbuf_init(&large);
+    strbuf_init(&packed);
+    write_question(&large);
+    strbuf_drop(&large, GRPC_PREFIX_BYTES);
+    strbuf_add_bytes(&large, "\x7a\x80\x80\x80\x07", 5); /* field 15, 14 MiB */
+    for (int i = 0; i < 14 << 20; i++)
+        strbuf_add_char(&large, 'x');
+    ASSERT_OK(gzip_pack(large.text, large.length, &bytes, &count, &scene.err), scene.err);
+    grpc_message_add(&packed, bytes, count);
+    packed.text[0] = 1;
+    odd.body = packed.text;
+    odd.body_bytes = packed.length;
+    fake_core_hold(scene.core, true);
+    for (int i = 0; i < MESSAGES && !odd.stream_over; i++) {
+        request(&odd, (const struct pair[]){{"grpc-encoding", "gzip"}, {NULL, NULL}});
+        while (odd.sent < odd.body_bytes && !odd.stream_over)
+            talk(&odd);
+    }
+    talk_until(&odd, &odd.stream_over); /* the first that ends is one that was refused */
+    ASSERT_CONTAINS(odd.message, "too many bytes");
+    ASSERT_INT(odd.grpc, ==, SERVE_EXHAUSTED);
+    fake_core_hold(scene.core, false);
+    memory_free(bytes);
+    strbuf_release(&large);
+    strbuf_release(&packed);
+    close_odd(&odd);
+    close_scene(&scene);
+}
+
+TEST(grpc_connection, ends_calls_at_their_deadline_whatever_they_wait_for)
+{
+    struct scene scene = {0};
+    struct odd odd;
+    open_scene(&scene, (struct door_options){0});
+    open_odd(&odd, &scene);
+    odd.body = "\0\0\0\0\0";
+    odd.body_bytes = 5;
+    request(&odd, (const struct pair[]){{":path", "/grpc.health.v1.Health/Watch"},
+                                        {"grpc-timeout", "300m"},
+                                        {NULL, NULL}});
+    talk_until(&odd, &odd.stream_over);
+    ASSERT_INT(odd.grpc, ==, SERVE_DEADLINE);
+    odd.unfinished = true;
+    request(&odd, (const struct pair[]){{"grpc-timeout", "300m"}, {NULL, NULL}});
+    talk_until(&odd, &odd.stream_over);
+    ASSERT_INT(odd.grpc, ==, SERVE_DEADLINE);
+    close_odd(&odd);
+    close_scene(&scene);
+}
+
+TEST(grpc_connection, takes_all_who_come_at_once)
+{
+    enum { VISITORS = 300 };
+    static struct odd visitors[VISITORS];
+    struct scene scene = {0};
+    open_scene(&scene, (struct door_options){.threads = 3});
+    for (int i = 0; i < VISITORS; i++)
+        open_odd(&visitors[i], &scene);
+    for (int i = 0; i < VISITORS; i++) {
+        request(&visitors[i], (const struct pair[]){{":path", "/nobody/Knows"}, {NULL, NULL}});
+        talk_until(&visitors[i], &visitors[i].stream_over);
+        ASSERT_INT(visitors[i].grpc, ==, SERVE_UNIMPLEMENTED);
+    }
+    for (int i = 0; i < VISITORS; i++)
+        close_odd(&visitors[i]);
+    close_scene(&scene);
 }
