@@ -1,7 +1,7 @@
-/* winograd ROUNDS BATCH:IN>OUT@SIZE...: 3x3 convolutions by Winograd's method and by oneDNN's kernels, pass
- * by pass, in turns and in one process, so that a machine that slows down slows both down. A layer prints
- * the median and the best milliseconds of both, reorders of its weights included. With --serve: forward
- * only, as it is served. The weights are drawn. */
+/* winograd ROUNDS BATCH:IN>OUT@SIZE... BATCH:MODEL...: 3x3 convolutions by Winograd's method and by oneDNN's
+ * kernels, pass by pass, in turns and in one process, so that a machine that slows down slows both down. A
+ * layer prints the median and the best milliseconds of both, reorders of its weights included; a network,
+ * those of all its operations. With --serve: forward only, as it is served. The weights are drawn. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +12,17 @@
 #include "exec/plan.h"
 #include "graph/graph.h"
 #include "inputs.h"
-#include "lockstep/model.h"
+#include "models/registry.h"
 
-enum { MAX_ROUNDS = 1000, MAX_TENSORS = 8, PASSES = 3, KINDS = 2 };
+enum { MAX_ROUNDS = 1000, MAX_TENSORS = 64, PASSES = 3, KINDS = 2 };
 
 static const char *const passes[PASSES] = {"forward", "backward weights", "backward"};
 
+/* A layer alone, or a whole network. */
 struct layer {
+    const char *text;
     int batch, in, out, size;
+    const struct model *model; /* NULL: a layer */
 };
 
 /* One kind's network, and what its convolution took. */
@@ -34,6 +37,10 @@ struct subject {
 
 static void build(struct graph *graph, const struct layer *layer)
 {
+    if (layer->model) {
+        layer->model->build(graph, &layer->model->defaults);
+        return;
+    }
     value_id x = lockstep_input(graph, "x", DTYPE_F32,
                                 SHAPE(SHAPE_BATCH, layer->in, layer->size, layer->size));
     x = batch_norm(graph, x); /* so that the gradient of x is wanted */
@@ -72,7 +79,7 @@ static void close_subject(struct subject *subject)
     graph_destroy(subject->graph);
 }
 
-static void run_once(struct subject *subject, bool serves, int round)
+static void run_once(struct subject *subject, bool whole, bool serves, int round)
 {
     struct tensor outputs[MAX_TENSORS];
     plan_forward(subject->plan, subject->inputs, serves ? outputs : NULL);
@@ -82,10 +89,10 @@ static void run_once(struct subject *subject, bool serves, int round)
         double seconds = 0;
         for (int s = 0; s < plan_step_count(subject->plan); s++) {
             struct plan_step_info step = plan_step(subject->plan, s);
-            if (strcmp(step.node, "layer") || strcmp(step.pass, passes[p]))
+            if ((!whole && strcmp(step.node, "layer")) || strcmp(step.pass, passes[p]))
                 continue;
             seconds += step.end - step.start;
-            if (!step.reorder)
+            if (!step.reorder && !strcmp(step.op, "conv2d"))
                 subject->kernel = step.kernel;
         }
         subject->ms[p][round] = 1e3 * seconds;
@@ -100,8 +107,8 @@ static int compare(const void *a, const void *b)
 
 static void print(const struct layer *layer, struct subject subjects[KINDS], int rounds, int count)
 {
-    printf("%d:%d>%d@%d, %s against %s\n", layer->batch, layer->in, layer->out, layer->size,
-           subjects[0].kernel, subjects[1].kernel);
+    printf("%s, %s against %s\n", layer->text, layer->model ? "all" : subjects[0].kernel,
+           layer->model ? "the same without Winograd" : subjects[1].kernel);
     for (int p = 0; p < count; p++) {
         double median[KINDS], best[KINDS];
         for (int k = 0; k < KINDS; k++) {
@@ -127,11 +134,22 @@ static int measure(const struct layer *layer, bool serves, int rounds, struct er
     }
     for (int i = -1; i < rounds; i++)
         for (int turn = 0; turn < KINDS; turn++)
-            run_once(&subjects[turn ^ (i & 1)], serves, i);
+            run_once(&subjects[turn ^ (i & 1)], layer->model, serves, i);
     print(layer, subjects, rounds, serves ? 1 : PASSES);
     for (int k = 0; k < KINDS; k++)
         close_subject(&subjects[k]);
     return 0;
+}
+
+static int read_layer(const char *text, struct layer *out)
+{
+    char name[64];
+    *out = (struct layer){.text = text};
+    if (sscanf(text, "%d:%d>%d@%d", &out->batch, &out->in, &out->out, &out->size) == 4)
+        return 0;
+    if (sscanf(text, "%d:%63s", &out->batch, name) == 2)
+        out->model = model_find(name);
+    return out->model ? 0 : -1;
 }
 
 int main(int argc, char **argv)
@@ -142,13 +160,13 @@ int main(int argc, char **argv)
     first += serves;
     int rounds = argc > first + 1 ? (int)strtol(argv[first++], NULL, 10) : 0;
     if (rounds < 1 || rounds > MAX_ROUNDS) {
-        fprintf(stderr, "usage: winograd [--serve] ROUNDS BATCH:IN>OUT@SIZE...\n");
+        fprintf(stderr, "usage: winograd [--serve] ROUNDS BATCH:IN>OUT@SIZE... BATCH:MODEL...\n");
         return 2;
     }
     for (int i = first; i < argc; i++) {
         struct layer layer;
-        if (sscanf(argv[i], "%d:%d>%d@%d", &layer.batch, &layer.in, &layer.out, &layer.size) != 4) {
-            fprintf(stderr, "winograd: %s is not BATCH:IN>OUT@SIZE\n", argv[i]);
+        if (read_layer(argv[i], &layer) < 0) {
+            fprintf(stderr, "winograd: %s is not BATCH:IN>OUT@SIZE, nor BATCH:MODEL\n", argv[i]);
             return 2;
         }
         if (measure(&layer, serves, rounds, &err) < 0) {

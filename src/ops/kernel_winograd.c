@@ -108,13 +108,16 @@ static bool fits(const struct plan_builder *builder, const struct plan_node *nod
     return conv_layouts(builder, node, &from, &to, NULL) == 0 && steps_for(builder, &from, &to);
 }
 
-/* When serving any number will do: plans for all batch sizes can share one copy of the weights. */
+/* When serving, few will do: plans for all batch sizes can share one copy of the weights. */
 static bool pays(const struct plan_builder *builder, const struct plan_node *node)
 {
     struct shape y = builder_shape(builder, node->output);
-    return builder_is_serving(builder) ||
-           y.dim[0] * winograd_tiles_along(y.dim[2]) * winograd_tiles_along(y.dim[3]) >=
-               FEWEST_TILES;
+    int64_t tiles = y.dim[0] * winograd_tiles_along(y.dim[2]) * winograd_tiles_along(y.dim[3]);
+    struct layout from, to;
+    if (!builder_is_serving(builder))
+        return tiles >= FEWEST_TILES;
+    return conv_layouts(builder, node, &from, &to, NULL) == 0 &&
+           tiles >= steps_for(builder, &from, &to)->sizes.fewest_served;
 }
 
 /* --- What it takes --- */

@@ -11,7 +11,7 @@ const struct winograd_steps winograd_eights = {
     .lanes = LANES,
     .wide = WIDE,
     .rows = TILES,
-    .sizes = {.tiles = 96, .outputs = 64, .gradient_tiles = 192, .piece = 128},
+    .sizes = {.tiles = 96, .outputs = 64, .gradient_tiles = 192, .piece = 128, .fewest_served = 1},
     .take_patches = winograd_take_patches,
     .take_gradients = winograd_take_gradients,
     .put_results = winograd_put_results,

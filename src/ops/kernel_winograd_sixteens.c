@@ -12,7 +12,8 @@ const struct winograd_steps winograd_sixteens = {
     .channels_last = true, /* the library's choice for serving */
     .wide = WIDE,
     .rows = TILES,
-    .sizes = {.tiles = 98, .outputs = 64, .gradient_tiles = 196, .piece = 128},
+    .sizes =
+        {.tiles = 196, .outputs = 128, .gradient_tiles = 196, .piece = 128, .fewest_served = 8},
     .take_patches = winograd_take_patches,
     .take_gradients = winograd_take_gradients,
     .put_results = winograd_put_results,

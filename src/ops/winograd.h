@@ -76,13 +76,15 @@ struct winograd_gradients {
     bool add;
 };
 
-/* How much is worked on at a time: what fits the caches of the processors that have such registers. */
+/* How much is worked on at a time, and what is too little: as measured on processors that have such
+ * registers. */
 struct winograd_sizes {
     int64_t tiles;          /* of one thread */
     int64_t outputs;        /* multiplied before their results are transformed */
     int64_t gradient_tiles; /* of all threads */
     int64_t
         piece; /* inputs whose weights for `wide` outputs are transformed, where tiles are few */
+    int64_t fewest_served; /* tiles: with fewer, serving is the library's */
 };
 
 /* The steps for one width of registers. Plane p of what they write or read is at p * plane. */
@@ -91,7 +93,7 @@ struct winograd_steps {
     bool (*is_here)(void);
     int lanes;
     bool channels_last; /* forward can also have pictures whose channels are last */
-    int wide, rows; /* products are of so many outputs, and up to so many tiles */
+    int wide, rows;     /* products are of so many outputs, and up to so many tiles */
     struct winograd_sizes sizes;
 
     /* B'dB of each patch of one block of channels. */

@@ -441,10 +441,13 @@ def wide_convolutions():
     padding. (So many numbers are never all away from a ReLU's kink: those chains are in the models.)"""
     for number, padding in enumerate(PADDINGS):
         height, width = ((17, 14), (16, 16), (13, 21), (18, 15), (11, 19))[number]
-        inputs, outputs = ((64, 64), (64, 96), (80, 64), (112, 64), (64, 128))[number]
-        line = f"conv2d y x channels={outputs} kernel=3 bias={(number + 1) % 2} {padding}"
-        yield (f"{line} on {inputs}x{height}x{width}",
-               [picture(inputs, height, width), line, "output y y"] + head("y"), 4 + number)
+        # With 16 lanes it takes multiples of 32, with 8 lanes those of 16.
+        channels = ([(64, 64)], [(64, 96)], [(80, 64), (96, 64)], [(112, 64), (160, 96)],
+                    [(64, 128)])[number]
+        for inputs, outputs in channels:
+            line = f"conv2d y x channels={outputs} kernel=3 bias={(number + 1) % 2} {padding}"
+            yield (f"{line} on {inputs}x{height}x{width}",
+                   [picture(inputs, height, width), line, "output y y"] + head("y"), 4 + number)
     # VGG16's at their sizes, without anything behind them whose slope could jump.
     for channels, outputs, size, batch in ((64, 64, 224, 1), (128, 128, 112, 1), (128, 256, 56, 1),
                                            (256, 512, 28, 2), (512, 512, 14, 4)):

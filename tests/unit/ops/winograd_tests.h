@@ -113,6 +113,31 @@ TEST(winograd, is_as_exact_when_it_serves)
         need_exact(&served[i], PLAN_SERVE);
 }
 
+/* The library's direct convolution is another kernel: rounding is all that may differ. */
+TEST(winograd, adds_and_cuts_off_when_it_serves)
+{
+    static const char text[] = "input x f32 64 14 15\n"
+                               "conv2d y x channels=64 kernel=3 padding=same\n"
+                               "add s y x\nrelu z s\noutput o z\n";
+    static const int batches[] = {1, 9}; /* few tiles, and many */
+    for (int i = 0; i < 2; i++) {
+        struct plan_options options = {.mode = PLAN_SERVE, .batch = batches[i], .threads = 2};
+        struct subject ours = subject_open(text, options, 7);
+        subject_need_kernel(&ours, KERNEL);
+        options.direct = true;
+        struct subject theirs = subject_open(text, options, 7);
+        plan_forward(ours.plan, ours.inputs, ours.outputs);
+        plan_forward(theirs.plan, theirs.inputs, theirs.outputs);
+        const float *got = ours.outputs[0].data, *wanted = theirs.outputs[0].data;
+        for (int64_t k = 0; k < shape_count(&ours.outputs[0].shape); k++)
+            if (fabsf(got[k] - wanted[k]) > 2e-5F)
+                fail_msg("number %lld: %g, not %g", (long long)k, (double)got[k],
+                         (double)wanted[k]);
+        subject_close(&theirs);
+        subject_close(&ours);
+    }
+}
+
 TEST(winograd, serves_the_same_bits_with_any_number_of_threads)
 {
     /* Enough operations that a plan takes as many threads as it is given; few tiles, and many. */
