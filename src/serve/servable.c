@@ -182,11 +182,12 @@ static double time_plan(struct servable *servable, int size)
  * time, too. Who computes a batch changes none of its bits. */
 static int find_quick_size(struct servable *servable)
 {
-    for (int i = servable->size_count - 1; i >= 0; i--)
-        if (plan_flops(servable->lanes[0].plans[i]) <= PLAN_THREAD_FLOPS &&
-            time_plan(servable, i) <= servable->settings.quick_seconds)
-            return i;
-    return -1;
+    int size = 0;
+    while (size < servable->size_count &&
+           plan_flops(servable->lanes[0].plans[size]) <= PLAN_THREAD_FLOPS &&
+           time_plan(servable, size) <= servable->settings.quick_seconds)
+        size++;
+    return size - 1;
 }
 
 static int fill(struct servable *servable, struct error *err)
