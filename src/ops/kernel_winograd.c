@@ -1,6 +1,6 @@
 /* 3x3 convolutions with stride 1 and many channels, by Winograd's method (ops/winograd.h): a third of
- * the time of oneDNN's direct ones, over the three passes, on AVX2. Ours because oneDNN 2.6 has Winograd for
- * AVX-512 only, and does not choose it there.
+ * the time of oneDNN's direct ones, over the three passes, on AVX2, and about as little on AVX-512. Ours
+ * because oneDNN 2.6 has Winograd for AVX-512 only, and chooses its direct kernels there, too.
  *
  * Forward and the gradient of x: a thread takes some tiles at a time through all steps, with patches and
  * results of its own, small enough for its caches. Where tiles are few, as when one picture is served, the

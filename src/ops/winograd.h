@@ -82,9 +82,8 @@ struct winograd_sizes {
     int64_t tiles;          /* of one thread */
     int64_t outputs;        /* multiplied before their results are transformed */
     int64_t gradient_tiles; /* of all threads */
-    int64_t
-        piece; /* inputs whose weights for `wide` outputs are transformed, where tiles are few */
-    int64_t fewest_served; /* tiles: with fewer, serving is the library's */
+    int64_t piece;          /* inputs whose weights are transformed, where tiles are few */
+    int64_t fewest_served;  /* tiles: with fewer, serving is the library's */
 };
 
 /* The steps for one width of registers. Plane p of what they write or read is at p * plane. */

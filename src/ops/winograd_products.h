@@ -1,6 +1,7 @@
 /* The products of Winograd convolutions, for as many lanes as vector.h has. A part of
- * kernel_winograd_eights.c and kernel_winograd_sixteens.c. Written by hand because the planes are already packed as a
- * product wants them; the library's sgemm packs again, and was slower on these shapes in a trial. */
+ * kernel_winograd_eights.c and kernel_winograd_sixteens.c. Written by hand because the planes are already
+ * packed as a product wants them; the library's sgemm packs again, and was slower on these shapes in a
+ * trial. */
 #ifndef OPS_WINOGRAD_PRODUCTS_H
 #define OPS_WINOGRAD_PRODUCTS_H
 
@@ -51,8 +52,9 @@ static void winograd_multiply(const float *weights, const float *patches, float 
         }
 }
 
-/* INPUTS inputs by one to three registers of outputs, over all tiles: 4 by 3 are 12 sums, 8 by 3 are 24. The sums start at zero and are added to what is there
- * at the end: less error than going on from it. `blocks` is a constant to the compiler. */
+/* INPUTS inputs by one to three registers of outputs, over all tiles: 12 sums with 8 lanes, 24 with 16. They
+ * start at zero and are added to what is there at the end: less error than going on from it. `blocks` is a
+ * constant to the compiler. */
 INLINE void multiply_inputs(const struct winograd_gradients *product, const float *patches,
                             float *sums, int blocks)
 {
