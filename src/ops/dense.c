@@ -49,7 +49,7 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
                               .as_for_many = builder_is_serving(builder)};
     struct weighted made = {0};
     bool training = builder_is_training(builder);
-    if (dnn_dense_forward(&dense, training, &made.passes[PASS_FORWARD], err) < 0)
+    if (dnn_dense_forward(&dense, !builder_is_serving(builder), &made.passes[PASS_FORWARD], err) < 0)
         return -1;
     builder_own(builder, made.passes[PASS_FORWARD]);
     if (training && make_backward(builder, node, &dense, &made, err) < 0)

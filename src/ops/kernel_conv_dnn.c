@@ -50,7 +50,7 @@ int conv_layouts(const struct plan_builder *builder, const struct plan_node *nod
     struct dnn_primitive *conv = NULL;
     struct dnn_conv description = conv_describe(builder, node);
     description.relu = description.sum = false;
-    if (dnn_conv_forward(&description, builder_is_training(builder), &conv, err) < 0)
+    if (dnn_conv_forward(&description, !builder_is_serving(builder), &conv, err) < 0)
         return -1;
     *x = dnn_layout(conv, DNN_SRC);
     *y = dnn_layout(conv, DNN_DST);
@@ -99,7 +99,9 @@ int conv_make_passes(struct plan_builder *builder, struct plan_node *node, bool 
 {
     struct dnn_conv conv = conv_describe(builder, node);
     bool training = builder_is_training(builder);
-    if (dnn_conv_forward(&conv, training, &made->passes[PASS_FORWARD], err) < 0)
+    /* Evaluation takes training's kernel, and so its weights as they lie: with AVX-512 the library has
+     * another for inference, which wants them otherwise. */
+    if (dnn_conv_forward(&conv, !builder_is_serving(builder), &made->passes[PASS_FORWARD], err) < 0)
         return -1;
     builder_own(builder, made->passes[PASS_FORWARD]);
     if (conv.sum)

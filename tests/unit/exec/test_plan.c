@@ -130,8 +130,8 @@ static void check_reorders(const struct graph *graph, const struct plan *plan, c
         struct plan_step_info step = plan_step(plan, i);
         bool copies = step.reorder || strcmp(step.op, "copy") == 0;
         if (copies && !is_unavoidable(graph, &step))
-            FAIL("%s, batch %d: an avoidable %s of %zu bytes at %s, %s", what, plan_batch(plan),
-                 step.op, step.bytes, step.node, step.pass);
+            FAIL("%s, batch %d: an avoidable %s of %zu bytes at %s, %s (kernel %s)", what, plan_batch(plan),
+                 step.op, step.bytes, step.node, step.pass, step.kernel);
     }
 }
 
