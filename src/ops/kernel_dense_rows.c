@@ -12,7 +12,6 @@
  * it nearly twice as long as one, and 32 rows ran at half of the processor's peak. Results are the same
  * for any number of threads: no sum is divided among them. */
 #include <math.h>
-#include <string.h>
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -44,16 +43,6 @@ static bool fits(const struct plan_builder *builder, const struct plan_node *nod
     struct shape y = builder_shape(builder, node->output);
     return builder_is_serving(builder) && x.ndim == 2 && x.dim[1] >= FEWEST_INPUTS &&
            y.dim[1] % WIDE == 0 && f32x8_is_here();
-}
-
-/* With AVX-512 the library keeps the weights packed and is as fast for a few rows, which read the weights at
- * the memory's speed, and nearly twice as fast for 32; our own product in such registers drew with it for up to
- * six rows and took a quarter longer for 32 (docs/performance.md). */
-static bool pays(const struct plan_builder *builder, const struct plan_node *node)
-{
-    (void)builder;
-    (void)node;
-    return strncmp(dnn_instruction_set(), "avx512", 6) != 0;
 }
 
 static int prepare(struct plan_builder *builder, struct plan_node *node, struct error *err)
@@ -207,7 +196,6 @@ static void forward(const struct op_run *run)
 const struct op_kernel dense_kernel_rows = {
     .name = "rows",
     .fits = fits,
-    .pays = pays,
     .prepare = prepare,
     .pass = {forward, NULL, NULL},
     .relu_forward = true,

@@ -25,7 +25,6 @@ static struct subject open_layer(const struct layer *layer, int threads)
     snprintf(text, sizeof text, "input x f32 %d\ndense y x units=%d\n%soutput y %s\n", layer->in,
              layer->out, layer->relu ? "relu z y\n" : "", layer->relu ? "z" : "y");
     struct plan_options options = {.mode = PLAN_SERVE, .batch = layer->batch, .threads = threads};
-    subject_without_avx512();
     return subject_open(text, options, 7);
 }
 
