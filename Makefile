@@ -94,7 +94,7 @@ THREAD_TESTS := $(addprefix $(BUILD)/tests/unit/,data/test_loader data/test_pict
                 data/test_storage_s3 net/test_server store/test_saver watch/test_spool \
                 watch/test_outbox watch/test_mlflow watch/test_kubeflow watch/test_record watch/test_ranks \
                 launch/test_agent launch/test_agent_led launch/test_leader launch/test_vault \
-                serve/test_batcher serve/test_repository serve/test_rest_door serve/test_grpc_door)
+                serve/test_batcher serve/test_repository serve/test_rest_door serve/test_grpc_door serve/test_grpc_connection)
 check-threads: export TSAN_OPTIONS := suppressions=$(CURDIR)/tests/support/tsan.supp$(if $(TSAN_OPTIONS),:$(TSAN_OPTIONS))
 check-threads: $(THREAD_TESTS)
 	@tools/run-tests $(THREAD_TESTS)
@@ -124,8 +124,7 @@ $(BUILD)/examples/%.so: examples/%.c include/lockstep/model.h
 	@mkdir -p $(@D)
 	$(CC) -std=c17 -O2 -g -Wall -Wextra $(if $(DEV),-Werror) -Iinclude -fPIC -fvisibility=hidden \
 	    -shared -o $@ $<
-$(BUILD)/bench/primitives: $(patsubst %.c,$(BUILD)/%.o,$(filter-out %_input.c %_scan.c %_pictures.c %/delay.c %/norms.c %/overlap.c %/recompute.c %/scaling.c %/served.c %/sums.c,\
-                           $(wildcard bench/*.c)))
+$(BUILD)/bench/primitives: $(patsubst %,$(BUILD)/bench/%.o,network peak primitives step)
 	$(CC) $(LDFLAGS) -o $@ $^ -ldnnl -lm
 $(BUILD)/bench/%_input: $(BUILD)/bench/%_input.o $(OBJECTS)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
@@ -152,7 +151,7 @@ bench-ranks: all $(addprefix $(BUILD)/bench/,primitives scaling)
 # BENCH=resnet50,wide_deep picks some. Needs root, for network namespaces.
 $(BUILD)/bench/delay: $(BUILD)/bench/delay.o
 	$(CC) $(LDFLAGS) -o $@ $^
-$(addprefix $(BUILD)/bench/,norms overlap recompute scaling served sums): $(BUILD)/bench/%: $(BUILD)/bench/%.o $(CLI_OBJECTS) $(OBJECTS)
+$(addprefix $(BUILD)/bench/,norms overlap recompute scaling served sums winograd): $(BUILD)/bench/%: $(BUILD)/bench/%.o $(CLI_OBJECTS) $(OBJECTS)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 bench-net: all $(addprefix $(BUILD)/bench/,primitives delay sums)
 	@bench/run-net $(BENCH_FLAGS) $(subst $(comma), ,$(BENCH))
@@ -177,7 +176,7 @@ FUZZ_FLAGS := -std=c17 -O1 -g -MMD -MP -fsanitize=fuzzer-no-link,address,undefin
             -fno-sanitize-recover=all -Wall -Wno-unknown-pragmas $(if $(DEV),-Werror)
 FUZZ_OBJECTS := $(patsubst %.c,build/fuzz/%.o,$(filter src/base/% src/tensor/% src/wire/% src/net/% src/data/% \
             src/serve/config.c src/serve/json_scan.c src/serve/base64.c src/serve/rest_predict.c src/serve/rest_write.c \
-            src/serve/grpc_answer.c src/serve/rest_examples.c src/serve/rest_v2.c src/serve/rest_path.c src/serve/examples.c \
+            src/serve/grpc_answer.c src/serve/grpc_request.c src/serve/grpc_wire.c src/serve/rest_examples.c src/serve/rest_v2.c src/serve/rest_path.c src/serve/examples.c \
             src/store/safetensors.c src/store/bundle% src/store/attempts.c src/store/manifest.c src/store/state.c \
             src/watch/reply.c src/predict/% src/graph/% src/exec/% src/ops/% src/models/% src/convert/% \
             src/serve/%_message.c src/serve/model_spec.c src/serve/value_list.c \

@@ -100,16 +100,18 @@ def brief(log):
     return f"{head}\n{json.dumps(result)}"
 
 
+def processor_ticks():
+    """Of all cores since the start: all, idle, and those that the machine's host kept for others."""
+    with open("/proc/stat", encoding="ascii") as file:
+        values = [int(word) for word in file.readline().split()[1:]]
+    return sum(values[:8]), values[3] + values[4], values[7]
+
+
 def busy_share():
     """The share of the processor's time that others take while we wait a second."""
-    def ticks():
-        with open("/proc/stat", encoding="ascii") as file:
-            values = [int(word) for word in file.readline().split()[1:]]
-        return sum(values), values[3] + values[4]
-
-    all_before, idle_before = ticks()
+    all_before, idle_before, _ = processor_ticks()
     time.sleep(1)
-    all_after, idle_after = ticks()
+    all_after, idle_after, _ = processor_ticks()
     return 1 - (idle_after - idle_before) / max(1, all_after - all_before)
 
 

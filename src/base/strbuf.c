@@ -26,6 +26,14 @@ void strbuf_clear(struct strbuf *buffer)
         buffer->text[0] = '\0';
 }
 
+void strbuf_drop(struct strbuf *buffer, size_t count)
+{
+    if (count == 0)
+        return;
+    memmove(buffer->text, buffer->text + count, buffer->length - count + 1);
+    buffer->length -= count;
+}
+
 /* Room for `more` characters and the terminator. */
 static bool reserve(struct strbuf *buffer, size_t more)
 {

@@ -14,6 +14,7 @@ struct strbuf {
 void strbuf_init(struct strbuf *buffer);
 void strbuf_release(struct strbuf *buffer);
 void strbuf_clear(struct strbuf *buffer);
+void strbuf_drop(struct strbuf *buffer, size_t count); /* its first letters */
 void strbuf_add(struct strbuf *buffer, const char *text);
 void strbuf_add_bytes(struct strbuf *buffer, const void *bytes, size_t count);
 void strbuf_add_char(struct strbuf *buffer, char c);

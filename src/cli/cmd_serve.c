@@ -55,11 +55,14 @@ static const struct option options[] = {
                OPTION_AT_LEAST(0), .initial_note = "2",
                .help = "threads that read and write large REST bodies"),
     OPTION_INT(serve_settings, grpc_threads, "grpc-max-threads", .initial = "0", OPTION_AT_LEAST(0),
-               .initial_note = "2", .help = "threads that read and write gRPC messages"),
+               .initial_note = "half of the cores",
+               .help = "threads that read and write gRPC messages"),
     OPTION_FLAG(serve_settings, cors, "rest-api-enable-cors-support",
                 .help = "pages of other sites may ask over REST"),
     OPTION_TEXT(serve_settings, channel_arguments, "grpc-channel-arguments",
-                .value = "NAME=VALUE,...", .help = "passed to gRPC's server"),
+                .value = "NAME=VALUE,...",
+                .help = "limits under the names that gRPC's server gives them, such as "
+                        "grpc.max_connection_age_ms=60000"),
     OPTION_FLAG(serve_settings, tensor_content, "enable-serialization-as-tensor-content",
                 .help = "gRPC answers carry tensor_content instead of *_val"),
     OPTION_SECTION("Batching"),
@@ -102,11 +105,11 @@ static const struct option options[] = {
                  .max = 2147483647, .help = "a larger request is refused"),
     OPTION_INT(
         serve_settings, connections, "max-connections", .initial = "4096", OPTION_AT_LEAST(1),
-        .help = "to the REST port at the same time; more have to wait. gRPC takes as many as "
-                "there are descriptors"),
+        .help = "to each port at the same time; more have to wait for REST, and are turned away by "
+                "gRPC"),
     OPTION_SECONDS(serve_settings, request_seconds, "request-timeout", .initial = "30",
-                   .help = "a REST request, from its first byte to its last, and a gRPC "
-                           "connection's handshake may take so long; 0: any time"),
+                   .help = "a request, from its first byte to its last, a handshake, and a client "
+                           "that does not take its answer may take so long; 0: any time"),
     OPTION_SECONDS(serve_settings, idle_seconds, "idle-timeout", .initial = "60",
                    OPTION_AT_LEAST(1), .help = "a connection that says nothing is closed"),
     OPTION_SECTION("Running"),

@@ -20,8 +20,8 @@ static const struct {
     {"libgomp", "libgomp.so.1", "threads"},
     {"libssl", "libssl.so.3", "TLS"},
     {"libcurl", "libcurl.so.4", "S3, MLflow"},
-    {"libgrpc", "libgrpc.so.29", "serving"},
-    {"libnghttp2", "libnghttp2.so.14", "load"},
+    {"libgrpc", "libgrpc.so.29", "gRPC clients"},
+    {"libnghttp2", "libnghttp2.so.14", "gRPC"},
 };
 _Static_assert(sizeof known / sizeof *known <= LIBRARIES_MAX, "room for all");
 

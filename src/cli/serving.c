@@ -277,6 +277,10 @@ static int prepare_doors(struct serving *serving, struct error *err)
     int connections = settings->connections;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur / 2 < (rlim_t)connections)
         connections = (int)(limit.rlim_cur / 2);
+    if (connections < settings->connections)
+        log_line(LOG_INFO,
+                 "at most %d connections to each port: half of the %llu open files allowed",
+                 connections, (unsigned long long)limit.rlim_cur);
     serving->door = (struct door_options){.message_limit = settings->message_limit,
                                           .connections = connections,
                                           .idle_seconds = settings->idle_seconds,
@@ -329,7 +333,7 @@ static int open_grpc(struct serving *serving, struct error *err)
     door.channel_arguments = settings->channel_arguments;
     door.tensor_content = settings->tensor_content;
     if (grpc_door_start(serving->core, &door, &serving->grpc, err) < 0)
-        return error_wrap(err, "--port");
+        return err->code == ERROR_USAGE ? -1 : error_wrap(err, "--port");
     fprintf(serving->out, "Running gRPC ModelServer at %s:%d ...\n", settings->host,
             grpc_door_port(serving->grpc));
     return 0;
@@ -380,9 +384,8 @@ static int drain(struct serving *serving)
     double until = clock_seconds() + serving->settings->drain_seconds;
     log_line(LOG_INFO, "draining: no new connections, requests in flight finish");
     rest_door_drain(serving->rest, serving->settings->drain_seconds);
-    if (serving->grpc)
-        grpc_door_drain(serving->grpc, until - clock_seconds());
-    int left = batcher_pending(core_batcher(serving->core));
+    int left = serving->grpc ? grpc_door_drain(serving->grpc, until - clock_seconds()) : 0;
+    left += batcher_pending(core_batcher(serving->core));
     if (left > 0)
         log_line(LOG_WARNING, "%d requests were not answered within %.0f s", left,
                  serving->settings->drain_seconds);

@@ -230,20 +230,24 @@ static int fill_plan(struct plan *plan, struct error *err)
     return plan->options.mode == PLAN_SERVE ? plan_fill_copies(plan, err) : 0;
 }
 
+static double count_flops(const struct graph *graph, int batch)
+{
+    double flops = 0;
+    for (int n = 0; n < graph_node_count(graph); n++) {
+        const struct node *node = graph_node_at(graph, n);
+        if (node->op->flops)
+            flops += node->op->flops(graph, node) * batch;
+    }
+    return flops;
+}
+
 /* Threads that meet after every operation cost about what they save when there is little to compute:
  * a row of Wide & Deep takes half as long on one thread as on two. And while they wait they spin, where
  * the threads that read requests want the cores. By shapes alone, so that an answer has the same bits
  * on every run. */
 static int worthwhile_threads(const struct graph *graph, const struct plan_options *options)
 {
-    static const double flops_per_thread = 128e6; /* about two milliseconds */
-    double flops = 0;
-    for (int n = 0; n < graph_node_count(graph); n++) {
-        const struct node *node = graph_node_at(graph, n);
-        if (node->op->flops)
-            flops += node->op->flops(graph, node) * options->batch;
-    }
-    double share = flops / flops_per_thread;
+    double share = count_flops(graph, options->batch) / PLAN_THREAD_FLOPS;
     return share < 1 ? 1 : share < options->threads ? (int)share : options->threads;
 }
 
@@ -544,6 +548,11 @@ int plan_batch(const struct plan *plan)
 int plan_threads(const struct plan *plan)
 {
     return plan->options.threads;
+}
+
+double plan_flops(const struct plan *plan)
+{
+    return count_flops(plan->graph, plan->options.batch);
 }
 
 int plan_sparse_count(const struct plan *plan)

@@ -29,16 +29,16 @@ enum plan_mode {
 struct plan_options {
     enum plan_mode mode;
     int batch;
-    int threads;              /* 0: all that the process may use; PLAN_SERVE takes fewer when there
+    int threads;         /* 0: all that the process may use; PLAN_SERVE takes fewer when there
                                * is little to compute */
-    size_t bucket_bytes;      /* 0: one bucket */
-    bool unfused;             /* every op alone; for comparing with the fused result */
-    bool direct;              /* convolutions by their definition, not by Winograd's; likewise */
-    bool recompute;           /* PLAN_TRAIN: what batch norms, ReLUs and additions made is not kept
+    size_t bucket_bytes; /* 0: one bucket */
+    bool unfused;        /* every op alone; for comparing with the fused result */
+    bool direct;         /* convolutions by their definition, not by Winograd's; likewise */
+    bool recompute;      /* PLAN_TRAIN: what batch norms, ReLUs and additions made is not kept
                                * for backward but made again there; the same bits */
     const struct kernel_rules *kernels; /* which to use for what; NULL: the fixed rule for all */
-    bool profile;             /* take the time of each step, for plan_explain */
-    bool want_input_gradient; /* keep the gradient of the inputs, for tests */
+    bool profile;                       /* take the time of each step, for plan_explain */
+    bool want_input_gradient;           /* keep the gradient of the inputs, for tests */
     /* PLAN_SERVE: a plan of the same graph and params that outlives this one. They share copies of
      * the weights where their kernels want them alike; and, unless both may run at the same time,
      * memory for activations, if that plan's is enough. NULL: none. */
@@ -62,6 +62,9 @@ int plan_output_count(const struct plan *plan);
 const char *plan_output_name(const struct plan *plan, int index);
 int plan_batch(const struct plan *plan);
 int plan_threads(const struct plan *plan); /* that it computes with */
+/* So many operations are worth a thread of their own: about two milliseconds, with AVX2. */
+#define PLAN_THREAD_FLOPS 128e6
+double plan_flops(const struct plan *plan); /* operations of a forward pass, as its ops tell them */
 
 /* inputs[i].data is read during the call (and by the following plan_backward), never kept.
  * Fills outputs[i]: plain tensors inside the plan, valid until the next call. Outputs are in

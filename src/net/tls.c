@@ -1,8 +1,10 @@
 #include "net/tls.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <event2/bufferevent.h>
 #include <event2/bufferevent_ssl.h>
+#include <limits.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
@@ -15,6 +17,13 @@
 
 struct tls {
     SSL_CTX *context;
+    char protocol[16]; /* as ALPN writes it, its length in front; "": none */
+};
+
+struct tls_stream {
+    SSL *connection;
+    bool must_write;
+    char problem[160];
 };
 
 /* --- the libraries --------------------------------------------------------------------------- */
@@ -31,8 +40,14 @@ static struct {
     __typeof__(&SSL_CTX_set_verify) set_verify;
     __typeof__(&SSL_CTX_add_client_CA) add_client_ca;
     __typeof__(&SSL_CTX_set_session_id_context) set_session_context;
+    __typeof__(&SSL_CTX_set_alpn_select_cb) set_protocols;
     __typeof__(&SSL_new) connection_new;
     __typeof__(&SSL_free) connection_free;
+    __typeof__(&SSL_set_fd) set_socket;
+    __typeof__(&SSL_set_accept_state) set_accepting;
+    __typeof__(&SSL_read) read;
+    __typeof__(&SSL_write) write;
+    __typeof__(&SSL_get_error) result;
     __typeof__(&BIO_new_mem_buf) text_new;
     __typeof__(&BIO_free) text_free;
     __typeof__(&PEM_read_bio_X509) read_certificate;
@@ -67,8 +82,14 @@ static const struct {
     {"SSL_CTX_set_verify", PLACE(set_verify), LIBRARY_SSL},
     {"SSL_CTX_add_client_CA", PLACE(add_client_ca), LIBRARY_SSL},
     {"SSL_CTX_set_session_id_context", PLACE(set_session_context), LIBRARY_SSL},
+    {"SSL_CTX_set_alpn_select_cb", PLACE(set_protocols), LIBRARY_SSL},
     {"SSL_new", PLACE(connection_new), LIBRARY_SSL},
     {"SSL_free", PLACE(connection_free), LIBRARY_SSL},
+    {"SSL_set_fd", PLACE(set_socket), LIBRARY_SSL},
+    {"SSL_set_accept_state", PLACE(set_accepting), LIBRARY_SSL},
+    {"SSL_read", PLACE(read), LIBRARY_SSL},
+    {"SSL_write", PLACE(write), LIBRARY_SSL},
+    {"SSL_get_error", PLACE(result), LIBRARY_SSL},
     {"BIO_new_mem_buf", PLACE(text_new), LIBRARY_CRYPTO},
     {"BIO_free", PLACE(text_free), LIBRARY_CRYPTO},
     {"PEM_read_bio_X509", PLACE(read_certificate), LIBRARY_CRYPTO},
@@ -174,6 +195,24 @@ static int demand_clients(SSL_CTX *context, const char *pem, struct error *err)
     return status;
 }
 
+/* Who names protocols, but not ours, would speak another. */
+static int choose_protocol(SSL *connection, const unsigned char **out, unsigned char *out_bytes,
+                           const unsigned char *offered, unsigned int bytes, void *context)
+{
+    const struct tls *tls = context;
+    unsigned char length = (unsigned char)tls->protocol[0];
+    (void)connection;
+    for (unsigned int i = 0; i < bytes; i += 1u + offered[i]) {
+        if (offered[i] != length || bytes - i - 1 < length ||
+            memcmp(offered + i + 1, tls->protocol + 1, length) != 0)
+            continue;
+        *out = offered + i + 1;
+        *out_bytes = length;
+        return SSL_TLSEXT_ERR_OK;
+    }
+    return SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
 int tls_create(const struct tls_settings *settings, struct tls **out, struct error *err)
 {
     static const unsigned char session[] = "lockstep";
@@ -188,7 +227,15 @@ int tls_create(const struct tls_settings *settings, struct tls **out, struct err
         return error_set(err, ERROR_MEMORY, "no memory for TLS");
     }
     ssl.context_control(tls->context, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_2_VERSION, NULL);
+    /* What is to be written may lie elsewhere when it is tried again, and a part of it may leave. */
+    ssl.context_control(tls->context, SSL_CTRL_MODE,
+                        SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, NULL);
     ssl.set_session_context(tls->context, session, sizeof session - 1);
+    if (settings->protocol) {
+        snprintf(tls->protocol, sizeof tls->protocol, "%c%s", (char)strlen(settings->protocol),
+                 settings->protocol);
+        ssl.set_protocols(tls->context, choose_protocol, tls);
+    }
     if (use_certificates(tls->context, settings->certificate, err) < 0 ||
         use_key(tls->context, settings->key, err) < 0 ||
         (settings->client_ca && demand_clients(tls->context, settings->client_ca, err) < 0)) {
@@ -220,4 +267,84 @@ struct bufferevent *tls_accept(struct tls *tls, struct event_base *base)
     else
         ssl.connection_free(connection);
     return buffer;
+}
+
+/* --- for who reads and writes itself --------------------------------------------------------- */
+
+struct tls_stream *tls_stream_create(struct tls *tls, int socket)
+{
+    struct tls_stream *stream = memory_allocate(sizeof *stream);
+    if (!stream)
+        return NULL;
+    stream->connection = ssl.connection_new(tls->context);
+    if (!stream->connection || ssl.set_socket(stream->connection, socket) != 1) {
+        tls_stream_destroy(stream);
+        return NULL;
+    }
+    ssl.set_accepting(stream->connection);
+    return stream;
+}
+
+void tls_stream_destroy(struct tls_stream *stream)
+{
+    if (!stream)
+        return;
+    if (stream->connection)
+        ssl.connection_free(stream->connection);
+    ssl.clear_error();
+    memory_free(stream);
+}
+
+static ssize_t finish(struct tls_stream *stream, int result)
+{
+    int problem = result > 0 ? SSL_ERROR_NONE : ssl.result(stream->connection, result);
+    stream->must_write = problem == SSL_ERROR_WANT_WRITE;
+    switch (problem) {
+    case SSL_ERROR_NONE:
+        return result;
+    case SSL_ERROR_ZERO_RETURN:
+        return 0;
+    case SSL_ERROR_WANT_READ:
+    case SSL_ERROR_WANT_WRITE:
+        errno = EAGAIN;
+        return -1;
+    case SSL_ERROR_SYSCALL:
+        if (errno == 0 || errno == EAGAIN)
+            errno = ECONNRESET; /* clients that just close */
+        return -1;
+    default:
+        snprintf(stream->problem, sizeof stream->problem, "TLS: ");
+        ssl.error_text(ssl.last_error(), stream->problem + 5, sizeof stream->problem - 5);
+        errno = EPROTO;
+        return -1;
+    }
+}
+
+const char *tls_stream_problem(const struct tls_stream *stream)
+{
+    return stream->problem;
+}
+
+static int as_int(size_t bytes)
+{
+    return bytes < INT_MAX ? (int)bytes : INT_MAX;
+}
+
+ssize_t tls_stream_read(struct tls_stream *stream, void *room, size_t bytes)
+{
+    ssl.clear_error(); /* what another connection of this thread left behind would be taken for ours */
+    errno = 0;
+    return finish(stream, ssl.read(stream->connection, room, as_int(bytes)));
+}
+
+ssize_t tls_stream_write(struct tls_stream *stream, const void *data, size_t bytes)
+{
+    ssl.clear_error();
+    errno = 0;
+    return finish(stream, ssl.write(stream->connection, data, as_int(bytes)));
+}
+
+bool tls_stream_must_write(const struct tls_stream *stream)
+{
+    return stream->must_write;
 }

@@ -17,9 +17,9 @@ struct dnn_conv conv_describe(const struct plan_builder *builder, const struct p
  * not reorder, but channels in eights where the library has plain layouts only. */
 int conv_layouts(const struct plan_builder *builder, const struct plan_node *node, struct layout *x,
                  struct layout *y, struct error *err);
-/* Whether channels come in blocks of 8; in both layouts of a convolution. */
-bool conv_layout_is_in_eights(const struct layout *layout);
-bool conv_is_in_eights(const struct plan_builder *builder, const struct plan_node *node);
+/* How many channels a block has, 0 where there are none; the same in both layouts of a convolution. */
+int conv_layout_block(const struct layout *layout);
+int conv_block(const struct plan_builder *builder, const struct plan_node *node);
 
 /* The library's primitives of the passes that the plan wants; `weights`: the gradient of those, too. */
 struct weighted;

@@ -60,17 +60,18 @@ int conv_layouts(const struct plan_builder *builder, const struct plan_node *nod
     return 0;
 }
 
-bool conv_layout_is_in_eights(const struct layout *layout)
+int conv_layout_block(const struct layout *layout)
 {
     struct layout_form form;
-    return layout_form(layout, &form) && form.inner == 8 && form.blocks > 1;
+    return layout_form(layout, &form) && form.blocks > 1 ? (int)form.inner : 0;
 }
 
-bool conv_is_in_eights(const struct plan_builder *builder, const struct plan_node *node)
+int conv_block(const struct plan_builder *builder, const struct plan_node *node)
 {
     struct layout x, y;
-    return conv_layouts(builder, node, &x, &y, NULL) == 0 && conv_layout_is_in_eights(&x) &&
-           conv_layout_is_in_eights(&y);
+    if (conv_layouts(builder, node, &x, &y, NULL) < 0)
+        return 0;
+    return conv_layout_block(&x) == conv_layout_block(&y) ? conv_layout_block(&y) : 0;
 }
 
 static int make_backward(struct plan_builder *builder, const struct plan_node *node,

@@ -63,7 +63,7 @@ static bool fits(const struct plan_builder *builder, const struct plan_node *nod
     return builder_is_serving(builder) && conv.groups == 1 && (taps == 1 || taps == 9) &&
            pixels_of(&conv.dst) <= most_pixels(&conv) && conv.src.dim[1] >= FEWEST_CHANNELS &&
            conv.src.dim[1] % LANES == 0 && conv.dst.dim[1] >= FEWEST_CHANNELS &&
-           conv.dst.dim[1] % WIDE == 0 && f32x8_is_here() && conv_is_in_eights(builder, node);
+           conv.dst.dim[1] % WIDE == 0 && f32x8_is_here() && conv_block(builder, node) == LANES;
 }
 
 /* Winograd's method needs fewer products for 3x3, but transforms weights: with few tiles that is more. */

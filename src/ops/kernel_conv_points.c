@@ -25,7 +25,7 @@
 #if defined(__x86_64__)
 
 enum {
-    LANES = WINOGRAD_LANES,
+    LANES = 8,
     PIXELS = 196,        /* at a time, about: 3 blocks of dy are 19 kB */
     FEWEST_PIXELS = 100, /* at a time; below, the sums are read and written too often */
 };
@@ -75,7 +75,7 @@ static bool fits(const struct plan_builder *builder, const struct plan_node *nod
     struct dnn_conv conv = conv_describe(builder, node);
     return builder_is_training(builder) && conv.groups == 1 && !conv.bias &&
            (is_point(&conv) || leaves_out(&conv)) && conv.src.dim[1] % LANES == 0 &&
-           conv.dst.dim[1] % LANES == 0 && f32x8_is_here() && conv_is_in_eights(builder, node) &&
+           conv.dst.dim[1] % LANES == 0 && f32x8_is_here() && conv_block(builder, node) == LANES &&
            weights_are_in_eights(builder, &conv);
 }
 
@@ -130,7 +130,7 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
     struct layout x = dnn_layout(forward, DNN_SRC), y = dnn_layout(forward, DNN_DST);
     *state = describe(builder, node);
     struct layout weights = layout_both_in_eights(&state->conv.weights);
-    if (!conv_layout_is_in_eights(&x) || !conv_layout_is_in_eights(&y))
+    if (conv_layout_block(&x) != LANES || conv_layout_block(&y) != LANES)
         return error_set(err, ERROR_KERNEL, "this convolution's layout is not in blocks of 8");
     if (state->copies) {
         builder_use(builder, node, PASS_BACKWARD_WEIGHTS, ROLE_SCRATCH, NULL);
@@ -204,7 +204,7 @@ static void add_tap(const struct share *share, struct winograd_gradients product
     for (int64_t g = 0, block = share->first; g < groups; g++) {
         int64_t left = share->last - block;
         product.blocks = (int)((left + groups - g - 1) / (groups - g));
-        winograd_multiply_gradients(&product);
+        winograd_eights.multiply_gradients(&product);
         product.gradients += product.blocks * product.gradient_stride * LANES;
         product.sums += product.blocks * product.out_step;
         block += product.blocks;

@@ -1,6 +1,6 @@
 /* 3x3 convolutions with stride 1 and many channels, by Winograd's method (ops/winograd.h): a third of
- * the time of oneDNN's direct ones, over the three passes. Ours because oneDNN 2.6 has Winograd for
- * AVX-512 only.
+ * the time of oneDNN's direct ones, over the three passes, on AVX2. Ours because oneDNN 2.6 has Winograd for
+ * AVX-512 only, and does not choose it there.
  *
  * Forward and the gradient of x: a thread takes some tiles at a time through all steps, with patches and
  * results of its own, small enough for its caches. Where tiles are few, as when one picture is served, the
@@ -17,25 +17,21 @@
 #include "base/error.h"
 #include "exec/known_ops.h"
 #include "ops/conv_attributes.h"
-#include "ops/f32x8.h"
+#include "ops/f32x16.h"
 #include "ops/winograd.h"
 
 #if F32X8
 
 enum {
-    LANES = WINOGRAD_LANES,
     KERNEL = 3,
     FEWEST_CHANNELS = 64, /* below, the transforms weigh more than the products */
     FEWEST_TILES = 64,    /* below, those of the weights do */
     MANY_TILES = 96,      /* below, threads divide outputs rather than tiles */
-    TILES = 96,           /* at a time, of one thread */
-    OUTPUTS = 64,         /* multiplied before their results are transformed */
-    GRADIENT_TILES = 192, /* at a time, of all threads */
-    PIECE = 128,          /* inputs whose weights for 16 outputs are transformed at a time */
 };
 
 /* A forward pass, or one that goes back to x: the same with turned weights. */
 struct pass {
+    const struct winograd_steps *steps;
     int64_t in, out;              /* channels */
     struct winograd_picture x, y; /* without data */
     int64_t tiles, tiles_at_once;
@@ -46,6 +42,7 @@ struct pass {
 };
 
 struct gradient {
+    int64_t tiles_at_once;
     size_t patch_plane, tile_plane, sum_plane;
 };
 
@@ -65,7 +62,33 @@ static bool is_small_window(const struct window *window)
 
 static bool are_many(int64_t channels)
 {
-    return channels >= FEWEST_CHANNELS && channels % WINOGRAD_OUTPUTS == 0;
+    return channels >= FEWEST_CHANNELS;
+}
+
+/* Blocks of as many channels as the steps have lanes; or channels last, which backward does not know. */
+static bool suits(const struct winograd_steps *steps, const struct layout *layout, bool training)
+{
+    struct layout_form form;
+    if (!layout_form(layout, &form) || form.channels % steps->wide)
+        return false;
+    return form.blocks > 1 ? form.inner == steps->lanes : steps->channels_last && !training;
+}
+
+/* The steps for these layouts that the processor has, or NULL. */
+static const struct winograd_steps *steps_for(const struct plan_builder *builder,
+                                              const struct layout *x, const struct layout *y)
+{
+    static const struct winograd_steps *const all[] = {
+        &winograd_eights,
+#if F32X16
+        &winograd_sixteens,
+#endif
+    };
+    bool training = builder_is_training(builder);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i]->is_here() && suits(all[i], x, training) && suits(all[i], y, training))
+            return all[i];
+    return NULL;
 }
 
 static bool fits(const struct plan_builder *builder, const struct plan_node *node)
@@ -79,8 +102,10 @@ static bool fits(const struct plan_builder *builder, const struct plan_node *nod
         return false;
     window_resolve(&rows, x.dim[2], &ignored, NULL);
     window_resolve(&columns, x.dim[3], &ignored, NULL);
-    return is_small_window(&rows) && is_small_window(&columns) && f32x8_is_here() &&
-           conv_is_in_eights(builder, node);
+    if (!is_small_window(&rows) || !is_small_window(&columns))
+        return false;
+    struct layout from, to;
+    return conv_layouts(builder, node, &from, &to, NULL) == 0 && steps_for(builder, &from, &to);
 }
 
 /* When serving any number will do: plans for all batch sizes can share one copy of the weights. */
@@ -107,17 +132,23 @@ static int64_t round_up(int64_t value, int64_t step)
 }
 
 /* So that all threads have as many blocks, or nearly. */
-static int64_t choose_tiles(int64_t tiles, int threads)
+static int64_t choose_tiles(const struct winograd_steps *steps, int64_t tiles, int threads)
 {
-    int64_t blocks = round_up((tiles + TILES - 1) / TILES, threads);
-    return round_up((tiles + blocks - 1) / blocks, WINOGRAD_TILES);
+    int64_t most = steps->sizes.tiles, blocks = round_up((tiles + most - 1) / most, threads);
+    return round_up((tiles + blocks - 1) / blocks, steps->rows);
 }
 
-static struct winograd_picture picture_of(const struct shape *shape, const struct shape *result)
+static struct winograd_picture picture_of(const struct layout *layout, const struct shape *result,
+                                          int lanes)
 {
-    return (struct winograd_picture){.blocks = shape->dim[1] / LANES,
-                                     .height = shape->dim[2],
-                                     .width = shape->dim[3],
+    struct shape shape = layout_shape(layout);
+    struct layout_form form;
+    layout_form(layout, &form);
+    return (struct winograd_picture){.height = shape.dim[2],
+                                     .width = shape.dim[3],
+                                     .image = form.blocks * form.spatial * form.inner,
+                                     .block = form.blocks > 1 ? form.spatial * form.inner : lanes,
+                                     .pixel = form.inner,
                                      .tile_rows = winograd_tiles_along(result->dim[2]),
                                      .tile_columns = winograd_tiles_along(result->dim[3])};
 }
@@ -129,21 +160,26 @@ static int64_t at_most(int64_t value, int64_t limit)
 
 static void choose_planes(struct pass *pass, int threads)
 {
-    int64_t outputs = pass->few ? WINOGRAD_OUTPUTS : OUTPUTS;
-    pass->tiles_at_once = pass->few ? pass->tiles : choose_tiles(pass->tiles, threads);
-    pass->weight_plane = plane_of(pass->few ? PIECE * WINOGRAD_OUTPUTS : pass->in * pass->out);
+    const struct winograd_steps *steps = pass->steps;
+    int64_t outputs = pass->few ? steps->wide : steps->sizes.outputs;
+    pass->tiles_at_once = pass->few ? pass->tiles : choose_tiles(steps, pass->tiles, threads);
+    pass->weight_plane =
+        plane_of(pass->few ? steps->sizes.piece * steps->wide : pass->in * pass->out);
     pass->patch_plane = plane_of(pass->in * pass->tiles_at_once);
     pass->result_plane = plane_of(at_most(pass->out, outputs) * pass->tiles_at_once);
 }
 
-static struct pass make_pass(const struct shape *x, const struct shape *y, int top, int left)
+static struct pass make_pass(const struct winograd_steps *steps, const struct layout *x,
+                             const struct layout *y, int top, int left)
 {
-    struct pass pass = {.in = x->dim[1],
-                        .out = y->dim[1],
-                        .x = picture_of(x, y),
-                        .y = picture_of(y, y),
-                        .tiles = x->dim[0] * winograd_tiles_along(y->dim[2]) *
-                                 winograd_tiles_along(y->dim[3])};
+    struct shape result = layout_shape(y);
+    struct pass pass = {.steps = steps,
+                        .in = layout_shape(x).dim[1],
+                        .out = result.dim[1],
+                        .x = picture_of(x, &result, steps->lanes),
+                        .y = picture_of(y, &result, steps->lanes),
+                        .tiles = result.dim[0] * winograd_tiles_along(result.dim[2]) *
+                                 winograd_tiles_along(result.dim[3])};
     pass.x.top = top;
     pass.x.left = left;
     return pass;
@@ -167,8 +203,10 @@ static size_t pass_bytes(const struct pass *pass, int threads)
 
 static struct gradient make_gradient(const struct pass *forward)
 {
-    return (struct gradient){.patch_plane = plane_of(forward->in * GRADIENT_TILES),
-                             .tile_plane = plane_of(forward->out * GRADIENT_TILES),
+    int64_t tiles = forward->steps->sizes.gradient_tiles;
+    return (struct gradient){.tiles_at_once = tiles,
+                             .patch_plane = plane_of(forward->in * tiles),
+                             .tile_plane = plane_of(forward->out * tiles),
                              .sum_plane = plane_of(forward->in * forward->out)};
 }
 
@@ -184,7 +222,7 @@ static size_t gradient_bytes(const struct state *state)
 /* In serving plans, whose weights are copies of their own, in the order of the transform. */
 static struct winograd_weights weights_of(const struct plan_builder *builder, int64_t in)
 {
-    enum { TAPS = KERNEL * KERNEL, WIDE = WINOGRAD_OUTPUTS };
+    enum { TAPS = KERNEL * KERNEL, WIDE = WINOGRAD_SIXTEEN };
     if (builder_is_serving(builder))
         return (struct winograd_weights){.in = in,
                                          .out_stride = in * TAPS,
@@ -209,20 +247,21 @@ static struct winograd_weights turn(const struct winograd_weights *weights, int6
 }
 
 static void describe(struct plan_builder *builder, const struct plan_node *node,
-                     struct state *state)
+                     const struct layout *x, const struct layout *y, struct state *state)
 {
+    const struct winograd_steps *steps = steps_for(builder, x, y);
     struct dnn_conv conv = conv_describe(builder, node);
     struct pass *forward = &state->forward, *back = &state->back;
     int threads = builder_threads(builder);
-    *forward = make_pass(&conv.src, &conv.dst, conv.pad_before[0], conv.pad_before[1]);
+    *forward = make_pass(steps, x, y, conv.pad_before[0], conv.pad_before[1]);
     forward->weights = weights_of(builder, forward->in);
     forward->bias = conv.bias;
     forward->relu = conv.relu;
     forward->add = conv.sum;
     forward->few = builder_is_serving(builder) && forward->tiles < MANY_TILES;
     choose_planes(forward, threads);
-    *back = make_pass(&conv.dst, &conv.src, KERNEL - 1 - conv.pad_before[0],
-                      KERNEL - 1 - conv.pad_before[1]);
+    *back =
+        make_pass(steps, y, x, KERNEL - 1 - conv.pad_before[0], KERNEL - 1 - conv.pad_before[1]);
     back->weights = turn(&forward->weights, forward->out);
     choose_planes(back, threads);
     state->gradient = make_gradient(forward);
@@ -266,9 +305,9 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
         return error_set(err, ERROR_MEMORY, "no memory for a convolution");
     if (conv_layouts(builder, node, &x, &y, err) < 0)
         return -1;
-    describe(builder, node, state);
+    describe(builder, node, &x, &y, state);
     node->state = state;
-    builder_kernel_name(builder, node, "own:winograd:" F32X8_NAME);
+    builder_kernel_name(builder, node, "%s", state->forward.steps->name);
     builder_output(builder, node, &y);
     if (state->forward.add)
         builder_accumulate(builder, node);
@@ -301,27 +340,29 @@ static struct winograd_range range_of(int64_t tiles, int64_t at_once, int64_t bl
 static void put_outputs(const struct pass *pass, const struct room *room, int64_t out,
                         int64_t outputs, struct winograd_range tiles, const float *bias)
 {
-    for (int64_t k = 0; k < outputs; k += LANES) {
+    const struct winograd_steps *steps = pass->steps;
+    for (int64_t k = 0; k < outputs; k += steps->lanes) {
         struct winograd_finish finish = {
             .bias = bias ? bias + out + k : NULL, .add = pass->add, .relu = pass->relu};
-        winograd_put_results(room->results + k * pass->tiles_at_once, pass->result_plane, &pass->y,
-                             (out + k) / LANES, tiles, finish);
+        steps->put_results(room->results + k * pass->tiles_at_once, pass->result_plane, &pass->y,
+                           (out + k) / steps->lanes, tiles, finish);
     }
 }
 
 static void run_tiles(const struct pass *pass, const struct room *room, struct winograd_range tiles,
                       const float *bias)
 {
-    for (int64_t c = 0; c < pass->in; c += LANES)
-        winograd_take_patches(&pass->x, c / LANES, tiles, room->patches + c * pass->tiles_at_once,
-                              pass->patch_plane);
-    for (int64_t out = 0; out < pass->out; out += OUTPUTS) {
-        int64_t outputs = at_most(pass->out - out, OUTPUTS);
+    const struct winograd_steps *steps = pass->steps;
+    for (int64_t c = 0; c < pass->in; c += steps->lanes)
+        steps->take_patches(&pass->x, c / steps->lanes, tiles,
+                            room->patches + c * pass->tiles_at_once, pass->patch_plane);
+    for (int64_t out = 0; out < pass->out; out += steps->sizes.outputs) {
+        int64_t outputs = at_most(pass->out - out, steps->sizes.outputs);
         for (size_t p = 0; p < WINOGRAD_PLANES; p++)
-            winograd_multiply(room->weights + p * pass->weight_plane + out * pass->in,
-                              room->patches + p * pass->patch_plane,
-                              room->results + p * pass->result_plane, pass->in, outputs,
-                              tiles.count, pass->tiles_at_once, false);
+            steps->multiply(room->weights + p * pass->weight_plane + out * pass->in,
+                            room->patches + p * pass->patch_plane,
+                            room->results + p * pass->result_plane, pass->in, outputs, tiles.count,
+                            pass->tiles_at_once, false);
         put_outputs(pass, room, out, outputs, tiles, bias);
     }
 }
@@ -330,9 +371,10 @@ static void run_many(const struct pass *pass, const float *bias, int threads, fl
 {
     int64_t blocks = (pass->tiles + pass->tiles_at_once - 1) / pass->tiles_at_once;
     float *shares = scratch + floats_of_all(pass);
+    const struct winograd_steps *steps = pass->steps;
 #pragma omp parallel for schedule(static)
-    for (int64_t out = 0; out < pass->out; out += WINOGRAD_OUTPUTS)
-        winograd_take_weights(&pass->weights, out, scratch + out * pass->in, pass->weight_plane);
+    for (int64_t out = 0; out < pass->out; out += steps->wide)
+        steps->take_weights(&pass->weights, out, scratch + out * pass->in, pass->weight_plane);
 #pragma omp parallel for schedule(static)
     for (int t = 0; t < threads; t++) {
         float *share = shares + (size_t)t * floats_of_thread(pass);
@@ -349,47 +391,52 @@ static void fetch_part(const struct pass *pass, int64_t out, int64_t in, int64_t
 {
     enum { LINE = 16 };
     const struct winograd_weights *weights = &pass->weights;
-    const float *from = weights->data + out * weights->out_stride + in * weights->in_stride;
-    int64_t lines = at_most(pass->in - in, PIECE) * weights->in_stride / LINE;
+    int64_t lines = at_most(pass->in - in, pass->steps->sizes.piece) * weights->in_stride / LINE;
     int64_t last = (part + 1) * lines / WINOGRAD_PLANES;
-    for (int64_t line = part * lines / WINOGRAD_PLANES; line < last; line++)
-        __builtin_prefetch(from + line * LINE, 0, 2);
+    for (int64_t o = out; o < out + pass->steps->wide; o += WINOGRAD_SIXTEEN) {
+        const float *from = weights->data + o * weights->out_stride + in * weights->in_stride;
+        for (int64_t line = part * lines / WINOGRAD_PLANES; line < last; line++)
+            __builtin_prefetch(from + line * LINE, 0, 2);
+    }
 }
 
-/* 16 outputs. While one piece is multiplied, the weights of the next one come from memory. */
+/* As many outputs as a product has. While one piece is multiplied, the weights of the next one come from memory. */
 static void run_outputs(const struct pass *pass, const struct room *room, int64_t out,
                         int64_t next_out, const float *bias)
 {
-    for (int64_t in = 0; in < pass->in; in += PIECE) {
+    const struct winograd_steps *steps = pass->steps;
+    int64_t most = steps->sizes.piece;
+    for (int64_t in = 0; in < pass->in; in += most) {
         struct winograd_weights piece = pass->weights;
-        bool last = in + PIECE >= pass->in;
+        bool last = in + most >= pass->in;
         piece.data += in * piece.in_stride;
-        piece.in = at_most(pass->in - in, PIECE);
-        winograd_take_weights(&piece, out, room->weights, pass->weight_plane);
+        piece.in = at_most(pass->in - in, most);
+        steps->take_weights(&piece, out, room->weights, pass->weight_plane);
         for (size_t p = 0; p < WINOGRAD_PLANES; p++) {
-            fetch_part(pass, last ? next_out : out, last ? 0 : in + PIECE, (int64_t)p);
-            winograd_multiply(room->weights + p * pass->weight_plane,
-                              room->patches + p * pass->patch_plane + in * pass->tiles_at_once,
-                              room->results + p * pass->result_plane, piece.in, WINOGRAD_OUTPUTS,
-                              pass->tiles, pass->tiles_at_once, in > 0);
+            fetch_part(pass, last ? next_out : out, last ? 0 : in + most, (int64_t)p);
+            steps->multiply(room->weights + p * pass->weight_plane,
+                            room->patches + p * pass->patch_plane + in * pass->tiles_at_once,
+                            room->results + p * pass->result_plane, piece.in, steps->wide,
+                            pass->tiles, pass->tiles_at_once, in > 0);
         }
     }
-    put_outputs(pass, room, out, WINOGRAD_OUTPUTS, (struct winograd_range){0, pass->tiles}, bias);
+    put_outputs(pass, room, out, steps->wide, (struct winograd_range){0, pass->tiles}, bias);
 }
 
 static void run_few(const struct pass *pass, const float *bias, int threads, float *scratch)
 {
     float *shares = scratch + floats_of_all(pass);
+    const struct winograd_steps *steps = pass->steps;
 #pragma omp parallel for schedule(static)
-    for (int64_t c = 0; c < pass->in; c += LANES)
-        winograd_take_patches(&pass->x, c / LANES, (struct winograd_range){0, pass->tiles},
-                              scratch + c * pass->tiles_at_once, pass->patch_plane);
+    for (int64_t c = 0; c < pass->in; c += steps->lanes)
+        steps->take_patches(&pass->x, c / steps->lanes, (struct winograd_range){0, pass->tiles},
+                            scratch + c * pass->tiles_at_once, pass->patch_plane);
 #pragma omp parallel for schedule(static)
     for (int t = 0; t < threads; t++) {
         float *share = shares + (size_t)t * floats_of_thread(pass);
         struct room room = {share, scratch, share + WINOGRAD_PLANES * pass->weight_plane};
-        for (int64_t out = (int64_t)t * WINOGRAD_OUTPUTS, next; out < pass->out; out = next) {
-            next = out + (int64_t)threads * WINOGRAD_OUTPUTS;
+        for (int64_t out = (int64_t)t * steps->wide, next; out < pass->out; out = next) {
+            next = out + (int64_t)threads * steps->wide;
             run_outputs(pass, &room, out, next < pass->out ? next : out, bias);
         }
     }
@@ -434,38 +481,42 @@ struct sums {
 static void take_tiles(const struct sums *sums, struct winograd_range tiles)
 {
     const struct pass *pass = sums->pass;
+    const struct winograd_steps *steps = pass->steps;
+    int64_t stride = sums->gradient->tiles_at_once;
 #pragma omp parallel for schedule(static)
-    for (int64_t c = 0; c < pass->in + pass->out; c += LANES) {
+    for (int64_t c = 0; c < pass->in + pass->out; c += steps->lanes) {
         int64_t out = c - pass->in;
         if (out < 0)
-            winograd_take_patches(&sums->x, c / LANES, tiles, sums->patches + c * GRADIENT_TILES,
-                                  sums->gradient->patch_plane);
+            steps->take_patches(&sums->x, c / steps->lanes, tiles, sums->patches + c * stride,
+                                sums->gradient->patch_plane);
         else
-            winograd_take_gradients(&sums->y_gradient, out / LANES, tiles,
-                                    sums->tiles + out * GRADIENT_TILES, sums->gradient->tile_plane,
-                                    sums->bias + out);
+            steps->take_gradients(&sums->y_gradient, out / steps->lanes, tiles,
+                                  sums->tiles + out * stride, sums->gradient->tile_plane,
+                                  sums->bias + out);
     }
 }
 
 static void multiply_planes(const struct sums *sums, struct winograd_range tiles)
 {
-    enum { WIDE = WINOGRAD_BLOCKS * LANES };
-    int64_t in = sums->pass->in, out = sums->pass->out, groups = (out + WIDE - 1) / WIDE;
+    const struct winograd_steps *steps = sums->pass->steps;
+    int64_t lanes = steps->lanes, stride = sums->gradient->tiles_at_once;
+    int64_t in = sums->pass->in, blocks = sums->pass->out / lanes;
+    int64_t groups = (blocks + WINOGRAD_BLOCKS - 1) / WINOGRAD_BLOCKS;
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < WINOGRAD_PLANES * groups; i++) {
         size_t plane = (size_t)(i / groups);
-        int64_t first = i % groups * WIDE, left = (out - first) / LANES;
-        winograd_multiply_gradients(&(struct winograd_gradients){
+        int64_t block = i % groups * blocks / groups, next = (i % groups + 1) * blocks / groups;
+        steps->multiply_gradients(&(struct winograd_gradients){
             .patches = sums->patches + plane * sums->gradient->patch_plane,
-            .gradients = sums->tiles + plane * sums->gradient->tile_plane + first * GRADIENT_TILES,
-            .patch_stride = GRADIENT_TILES,
-            .gradient_stride = GRADIENT_TILES,
-            .sums = sums->weights + plane * sums->gradient->sum_plane + first * in,
-            .out_step = in * LANES,
-            .in_step = (int64_t)LANES * LANES,
+            .gradients = sums->tiles + plane * sums->gradient->tile_plane + block * lanes * stride,
+            .patch_stride = stride,
+            .gradient_stride = stride,
+            .sums = sums->weights + plane * sums->gradient->sum_plane + block * lanes * in,
+            .out_step = in * lanes,
+            .in_step = lanes * lanes,
             .in = in,
             .tiles = tiles.count,
-            .blocks = left < WINOGRAD_BLOCKS ? (int)left : WINOGRAD_BLOCKS,
+            .blocks = (int)(next - block),
             .add = tiles.first > 0,
         });
     }
@@ -485,16 +536,16 @@ static void backward_weights(const struct op_run *run)
     sums.x.data = run->inputs[CONV_X];
     sums.y_gradient.data = run->gradients[0];
     memset(sums.bias, 0, (size_t)pass->out * sizeof *sums.bias);
-    for (int64_t block = 0; block * GRADIENT_TILES < pass->tiles; block++) {
-        struct winograd_range range = range_of(pass->tiles, GRADIENT_TILES, block);
+    for (int64_t block = 0; block * gradient->tiles_at_once < pass->tiles; block++) {
+        struct winograd_range range = range_of(pass->tiles, gradient->tiles_at_once, block);
         take_tiles(&sums, range);
         multiply_planes(&sums, range);
     }
     struct winograd_weights to = pass->weights;
     to.data = run->input_gradients[CONV_WEIGHTS];
 #pragma omp parallel for schedule(static)
-    for (int64_t out = 0; out < pass->out; out += LANES)
-        winograd_put_weights(weights + out * pass->in, gradient->sum_plane, &to, out);
+    for (int64_t out = 0; out < pass->out; out += pass->steps->lanes)
+        pass->steps->put_weights(weights + out * pass->in, gradient->sum_plane, &to, out);
     if (pass->bias)
         memcpy(run->input_gradients[CONV_BIAS], sums.bias, (size_t)pass->out * sizeof *sums.bias);
 }

@@ -70,7 +70,7 @@ int batch_queue_take(struct batch_queue *queue, const struct batch_rules *rules,
             *dropped = first;
             continue;
         }
-        if (count > 0 && rows + first->rows > rules->max_rows)
+        if ((count > 0 || rules->strict) && rows + first->rows > rules->max_rows)
             break;
         rows += first->rows;
         batch[count++] = pop(queue);

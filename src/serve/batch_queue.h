@@ -13,6 +13,7 @@ struct batch_rules {
     double wait_seconds; /* the first of a batch waits so long for others; 0: not at all */
     int max_batches;     /* that may wait, in rows / max_rows */
     bool alone;          /* one question a batch: batching is off */
+    bool strict;         /* one with more rows than max_rows is left where it is */
 };
 
 /* Plain storage; all zero is empty. The questions belong to their doors. */

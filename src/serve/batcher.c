@@ -13,20 +13,27 @@
 #include "serve/servable.h"
 #include "serve/stats.h"
 
+/* Who computes has one: one for each worker, and the last for helpers. */
+struct seat {
+    int index;                /* of what servables compute with */
+    struct inference **batch; /* room for max_rows */
+};
+
 struct worker {
     struct batcher *batcher;
+    struct seat *seat;
     pthread_t thread;
-    int index;
-    struct inference **batch; /* room for max_rows */
 };
 
 struct batcher {
     struct batcher_settings settings;
     struct worker *workers;
+    struct seat *seats;
     int started;
     pthread_mutex_t lock;       /* guards all below and every queue; never held while a plan runs */
     pthread_cond_t ready;       /* signalled: a queue has more, or the end has come */
     struct batch_queue *queues; /* those that are not empty */
+    bool helped;                /* a helper computes */
     int pending;                /* waiting or being computed */
     bool ending;
 };
@@ -51,11 +58,19 @@ static void unlist_queue(struct batcher *batcher, struct batch_queue *queue)
     queue->listed = false;
 }
 
-/* The one that is due first; *due says when. */
-static struct batch_queue *next_queue(const struct batcher *batcher, double *due)
+/* Whether helpers may compute what is next of it. */
+static bool is_quick(const struct batch_queue *queue)
+{
+    return servable_is_quick(queue->servable, queue->first->rows);
+}
+
+/* The one that is due first, of all or of the quick ones; *due says when. */
+static struct batch_queue *next_queue(const struct batcher *batcher, bool quick, double *due)
 {
     struct batch_queue *best = NULL;
     for (struct batch_queue *queue = batcher->queues; queue; queue = queue->next) {
+        if (quick && !is_quick(queue))
+            continue;
         double when = batch_queue_due(queue, &batcher->settings.rules, batcher->ending);
         if (!best || when < *due) {
             best = queue;
@@ -79,13 +94,24 @@ static void wait_until(struct batcher *batcher, double seconds)
     pthread_cond_timedwait(&batcher->ready, &batcher->lock, &until);
 }
 
-/* Waits for a batch that is due. Returns how many questions are in it, with their servable held by
- * their doors; 0: look again, -1: the end. Called and left with the lock. */
+/* Takes a batch of a queue. Returns how many questions are in it, with their servable held by their
+ * doors. Called and left with the lock. */
+static int take_batch(struct batcher *batcher, struct batch_queue *queue,
+                      const struct batch_rules *rules, double now, struct seat *seat,
+                      struct inference **dropped)
+{
+    int count = batch_queue_take(queue, rules, now, seat->batch, rules->max_rows, dropped);
+    if (!queue->first)
+        unlist_queue(batcher, queue);
+    return count;
+}
+
+/* Waits for a batch that is due. 0: look again, -1: the end. Called and left with the lock. */
 static int next_batch(struct worker *worker, struct inference **dropped)
 {
     struct batcher *batcher = worker->batcher;
     double due = 0;
-    struct batch_queue *queue = next_queue(batcher, &due);
+    struct batch_queue *queue = next_queue(batcher, false, &due);
     if (!queue && batcher->ending)
         return -1;
     if (!queue) {
@@ -97,10 +123,7 @@ static int next_batch(struct worker *worker, struct inference **dropped)
         wait_until(batcher, due - now);
         return 0;
     }
-    int count = batch_queue_take(queue, &batcher->settings.rules, now, worker->batch,
-                                 batcher->settings.rules.max_rows, dropped);
-    if (!queue->first)
-        unlist_queue(batcher, queue);
+    int count = take_batch(batcher, queue, &batcher->settings.rules, now, worker->seat, dropped);
     if (batcher->queues)
         pthread_cond_signal(&batcher->ready); /* the rest is for another worker */
     return count;
@@ -133,50 +156,81 @@ static void finish_dropped(struct batcher *batcher, struct inference *dropped)
     }
 }
 
-static void compute(struct worker *worker, int count)
+static void compute(struct batcher *batcher, const struct seat *seat, int count)
 {
-    struct batcher *batcher = worker->batcher;
-    struct servable *servable = worker->batch[0]->servable;
+    struct inference **batch = seat->batch;
+    struct servable *servable = batch[0]->servable;
     double start = batcher->settings.now();
     struct stats_batch told = {
         .model = servable_name(servable), .version = servable_version(servable), .requests = count};
     for (int i = 0; i < count; i++) {
-        worker->batch[i]->queue_seconds = start - worker->batch[i]->asked;
-        told.queue_seconds += worker->batch[i]->queue_seconds;
+        batch[i]->queue_seconds = start - batch[i]->asked;
+        told.queue_seconds += batch[i]->queue_seconds;
     }
-    servable_run(servable, worker->index, worker->batch, count, &told);
+    servable_run(servable, seat->index, batch, count, &told);
     for (int i = 0; i < count; i++) {
-        worker->batch[i]->run_seconds = told.input_seconds + told.run_seconds + told.output_seconds;
-        worker->batch[i]->batch = told.rows;
+        batch[i]->run_seconds = told.input_seconds + told.run_seconds + told.output_seconds;
+        batch[i]->batch = told.rows;
     }
     if (batcher->settings.stats)
         stats_batch(batcher->settings.stats, &told);
-    forget(batcher, worker->batch[0], count);
+    forget(batcher, batch[0], count);
     for (int i = 0; i < count; i++) /* from here on the door may free it */
-        worker->batch[i]->done(worker->batch[i]);
+        batch[i]->done(batch[i]);
+}
+
+/* Called and left with the lock, but not held while it computes. */
+static void use_seat(struct batcher *batcher, const struct seat *seat, int count,
+                     struct inference *dropped)
+{
+    if (count == 0 && !dropped)
+        return;
+    pthread_mutex_unlock(&batcher->lock);
+    finish_dropped(batcher, dropped);
+    if (count > 0)
+        compute(batcher, seat, count);
+    pthread_mutex_lock(&batcher->lock);
 }
 
 static void *work(void *context)
 {
     struct worker *worker = context;
     struct batcher *batcher = worker->batcher;
+    int count = 0;
     thread_take_short_turns();
     pthread_mutex_lock(&batcher->lock);
-    for (;;) {
+    while (count >= 0) {
         struct inference *dropped = NULL;
-        int count = next_batch(worker, &dropped);
-        if (count < 0)
-            break;
-        if (count == 0 && !dropped)
-            continue;
-        pthread_mutex_unlock(&batcher->lock);
-        finish_dropped(batcher, dropped);
-        if (count > 0)
-            compute(worker, count);
-        pthread_mutex_lock(&batcher->lock);
+        count = next_batch(worker, &dropped);
+        if (count >= 0)
+            use_seat(batcher, worker->seat, count, dropped);
     }
     pthread_mutex_unlock(&batcher->lock);
     return NULL;
+}
+
+/* What is not quick, or not due, a worker was woken for when it came. */
+bool batcher_help(struct batcher *batcher)
+{
+    struct batch_rules rules = batcher->settings.rules;
+    struct inference *dropped = NULL;
+    struct seat *seat = &batcher->seats[batcher->settings.workers];
+    double due = 0, now = batcher->settings.now();
+    pthread_mutex_lock(&batcher->lock);
+    struct batch_queue *queue = batcher->helped ? NULL : next_queue(batcher, true, &due);
+    bool helps = queue && due <= now;
+    if (helps) {
+        int64_t quick = servable_quick_rows(queue->servable);
+        rules.max_rows = quick < rules.max_rows ? (int)quick : rules.max_rows;
+        rules.strict = true;
+        batcher->helped = true;
+        int count = take_batch(batcher, queue, &rules, now, seat, &dropped);
+        use_seat(batcher, seat, count, dropped);
+        batcher->helped = false;
+    } else if (queue)
+        pthread_cond_signal(&batcher->ready); /* a worker waits until it is due */
+    pthread_mutex_unlock(&batcher->lock);
+    return helps;
 }
 
 /* --- asking ---------------------------------------------------------------------------------- */
@@ -207,8 +261,10 @@ bool batcher_add(struct batcher *batcher, struct inference *inference)
     if (taken) {
         batcher->pending++;
         list_queue(batcher, queue);
-        /* Who joins others that wait for more changes nothing before the batch is full. */
-        if (queue->count == 1 || batch_queue_due(queue, rules, false) <= now)
+        /* Who joins others that wait for more changes nothing before the batch is full. Who asks may
+         * be about to help. */
+        if ((queue->count == 1 || batch_queue_due(queue, rules, false) <= now) &&
+            !(inference->asker_helps && servable_is_quick(inference->servable, inference->rows)))
             pthread_cond_signal(&batcher->ready);
     } else if (queue->listed && !queue->first) {
         unlist_queue(batcher, queue);
@@ -242,17 +298,19 @@ int batcher_pending(struct batcher *batcher)
 
 static int make_workers(struct batcher *batcher, struct error *err)
 {
-    int count = batcher->settings.workers;
-    batcher->workers = memory_allocate(sizeof *batcher->workers * (size_t)count);
-    if (!batcher->workers)
+    int workers = batcher->settings.workers, rows = batcher->settings.rules.max_rows;
+    batcher->workers = memory_allocate(sizeof *batcher->workers * (size_t)workers);
+    batcher->seats = memory_allocate(sizeof *batcher->seats * (size_t)(workers + 1));
+    if (!batcher->workers || !batcher->seats)
         return error_set(err, ERROR_MEMORY, "no memory for the batcher");
-    for (int i = 0; i < count; i++) {
-        struct worker *worker = &batcher->workers[i];
-        *worker = (struct worker){.batcher = batcher, .index = i};
-        worker->batch =
-            memory_allocate(sizeof *worker->batch * (size_t)batcher->settings.rules.max_rows);
-        if (!worker->batch)
+    for (int i = 0; i <= workers; i++) {
+        struct seat *seat = &batcher->seats[i];
+        seat->index = i;
+        seat->batch = memory_allocate(sizeof *seat->batch * (size_t)rows);
+        if (!seat->batch)
             return error_set(err, ERROR_MEMORY, "no memory for the batcher");
+        if (i < workers)
+            batcher->workers[i] = (struct worker){.batcher = batcher, .seat = seat};
     }
     return 0;
 }
@@ -300,8 +358,9 @@ void batcher_destroy(struct batcher *batcher)
     pthread_mutex_unlock(&batcher->lock);
     for (int i = 0; i < batcher->started; i++)
         pthread_join(batcher->workers[i].thread, NULL);
-    for (int i = 0; batcher->workers && i < batcher->settings.workers; i++)
-        memory_free(batcher->workers[i].batch);
+    for (int i = 0; batcher->seats && i <= batcher->settings.workers; i++)
+        memory_free(batcher->seats[i].batch);
+    memory_free(batcher->seats);
     memory_free(batcher->workers);
     pthread_cond_destroy(&batcher->ready);
     pthread_mutex_destroy(&batcher->lock);

@@ -27,6 +27,11 @@ int batcher_start(struct batcher *batcher, struct error *err);
 
 /* Queues, or (full, too late) fills status and error and returns false. From any thread. */
 bool batcher_add(struct batcher *batcher, struct inference *inference);
+/* For a thread that has read all there is to read, after it asked with asker_helps: computes a batch
+ * that is due and quick (servable_is_quick), so that no worker need be woken for it, beside what the
+ * workers do. True: it did; look again. False: nothing of that kind waits, or another thread helps,
+ * which looks again, too. */
+bool batcher_help(struct batcher *batcher);
 /* Looks again at the clock: for tests that move one. */
 void batcher_wake(struct batcher *batcher);
 /* Questions that wait or are computed. */

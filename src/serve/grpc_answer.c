@@ -26,39 +26,15 @@ static int number_of(const char *text, size_t bytes)
     return number;
 }
 
-static int digit_of(char c)
-{
-    static const char digits[] = "0123456789abcdef";
-    const char *place = c ? strchr(digits, c >= 'A' && c <= 'F' ? c + ('a' - 'A') : c) : NULL;
-    return place ? (int)(place - digits) : -1;
-}
-
-/* "%C3%A4": what is no letter of ASCII is written so. A bad escape stays as it is. */
-static void take_message(struct grpc_reply *reply, const char *text, size_t bytes)
-{
-    size_t length = 0;
-    for (size_t i = 0; i < bytes && length + 1 < sizeof reply->message; i++) {
-        int high = text[i] == '%' && i + 2 < bytes ? digit_of(text[i + 1]) : -1;
-        int low = high >= 0 ? digit_of(text[i + 2]) : -1;
-        reply->message[length++] = low >= 0 ? (char)(16 * high + low) : text[i];
-        i += low >= 0 ? 2 : 0;
-    }
-    reply->message[length] = '\0';
-}
-
-static bool is(const char *name, size_t bytes, const char *wanted)
-{
-    return bytes == strlen(wanted) && memcmp(name, wanted, bytes) == 0;
-}
-
 void grpc_answer_header(struct grpc_answer *answer, const char *name, size_t name_bytes,
                         const char *value, size_t value_bytes)
 {
-    if (is(name, name_bytes, ":status"))
+    if (grpc_text_is(name, name_bytes, ":status"))
         answer->http = number_of(value, value_bytes);
-    else if (is(name, name_bytes, "grpc-message"))
-        take_message(answer->reply, value, value_bytes);
-    else if (is(name, name_bytes, "grpc-status")) {
+    else if (grpc_text_is(name, name_bytes, "grpc-message"))
+        grpc_text_unescape(value, value_bytes, answer->reply->message,
+                           sizeof answer->reply->message);
+    else if (grpc_text_is(name, name_bytes, "grpc-status")) {
         answer->status = number_of(value, value_bytes);
         if (answer->status < 0)
             answer->wrong = "its grpc-status is no number";
@@ -67,23 +43,16 @@ void grpc_answer_header(struct grpc_answer *answer, const char *name, size_t nam
 
 /* ---- the message ---------------------------------------------------------------------------- */
 
-static size_t expected_bytes(const struct grpc_answer *answer)
-{
-    const unsigned char *prefix = answer->prefix;
-    return (size_t)prefix[1] << 24 | (size_t)prefix[2] << 16 | (size_t)prefix[3] << 8 | prefix[4];
-}
-
 void grpc_answer_bytes(struct grpc_answer *answer, const unsigned char *bytes, size_t count)
 {
-    while (count > 0 && answer->prefix_bytes < GRPC_PREFIX_BYTES) {
-        answer->prefix[answer->prefix_bytes++] = *bytes++;
-        count--;
-    }
-    if (answer->prefix_bytes < GRPC_PREFIX_BYTES || answer->wrong)
+    size_t taken = grpc_prefix_take(&answer->prefix, bytes, count);
+    bytes += taken;
+    count -= taken;
+    if (!grpc_prefix_is_whole(&answer->prefix) || answer->wrong)
         return;
-    if (answer->prefix[0] != 0)
+    if (answer->prefix.bytes[0] != 0)
         answer->wrong = "its message is compressed, which was not asked for";
-    else if (count > expected_bytes(answer) - answer->reply->body.length)
+    else if (count > grpc_prefix_length(&answer->prefix) - answer->reply->body.length)
         answer->wrong = "more came than one message";
     else
         strbuf_add_bytes(&answer->reply->body, bytes, count);
@@ -122,8 +91,8 @@ static void say(struct grpc_reply *reply, enum serve_status status, const char *
 void grpc_answer_end(struct grpc_answer *answer, enum serve_status status, const char *why)
 {
     struct grpc_reply *reply = answer->reply;
-    bool whole =
-        answer->prefix_bytes == GRPC_PREFIX_BYTES && reply->body.length == expected_bytes(answer);
+    bool whole = grpc_prefix_is_whole(&answer->prefix) &&
+                 reply->body.length == grpc_prefix_length(&answer->prefix);
     if (answer->wrong)
         say(reply, SERVE_INTERNAL, answer->wrong);
     else if (answer->status > 0)

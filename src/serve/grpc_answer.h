@@ -7,17 +7,13 @@
 #include <stdint.h>
 
 #include "serve/grpc_client.h"
-
-enum {
-    GRPC_PREFIX_BYTES = 5
-}; /* 0: not compressed; the message's length, its highest byte first */
+#include "serve/grpc_wire.h"
 
 struct grpc_answer {
     struct grpc_reply *reply;
     int http, status; /* of HTTP and of gRPC; -1: it has not come */
-    unsigned char prefix[GRPC_PREFIX_BYTES];
-    size_t prefix_bytes; /* of it that came */
-    const char *wrong;   /* what no answer may be; NULL: nothing */
+    struct grpc_prefix prefix;
+    const char *wrong; /* what no answer may be; NULL: nothing */
 };
 
 /* Borrows the reply until the end. */

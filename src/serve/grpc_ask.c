@@ -74,7 +74,7 @@ static void answer_all(struct door_call *call)
     door_answer(call, status, err.message);
 }
 
-/* On a worker's thread, or inside the core's inference_ask. */
+/* On a worker's thread, on the door's when it helps, or inside the core's inference_ask. */
 static void question_done(struct inference *inference)
 {
     struct door_question *question = inference->context;

@@ -12,7 +12,13 @@ static struct servable *hold(void *core, const struct serve_target *target,
 
 static void ask(void *core, struct inference *inference)
 {
+    inference->asker_helps = true;
     inference_ask(core, inference);
+}
+
+static bool help(void *core)
+{
+    return batcher_help(core_batcher(core));
 }
 
 static enum serve_status status_of(void *core, const struct serve_target *target,
@@ -47,6 +53,11 @@ static void refused(void *core)
     stats_refused(core_stats(core), DOOR_GRPC);
 }
 
+static void gone(void *core)
+{
+    stats_gone(core_stats(core), DOOR_GRPC);
+}
+
 int grpc_door_start(struct serve_core *core, const struct door_options *options,
                     struct grpc_door **out, struct error *err)
 {
@@ -56,11 +67,13 @@ int grpc_door_start(struct serve_core *core, const struct door_options *options,
                                    .model = servable_model,
                                    .version = servable_version,
                                    .ask = ask,
+                                   .help = help,
                                    .status = status_of,
                                    .configure = configure,
                                    .admits = admits,
                                    .ready = ready,
                                    .count = count,
-                                   .refused = refused};
+                                   .refused = refused,
+                                   .gone = gone};
     return grpc_door_open(&backend, options, out, err);
 }

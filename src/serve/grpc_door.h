@@ -1,7 +1,8 @@
 /* The gRPC way into the server: tensorflow.serving's PredictionService and ModelService,
- * inference.GRPCInferenceService, grpc.health.v1 and server reflection, on gRPC core's completion
- * queues. Whatever a request needs is taken from the arena of its call; the core's workers answer
- * it, and the answer leaves from their threads. */
+ * inference.GRPCInferenceService, grpc.health.v1 and server reflection, over HTTP/2 by nghttp2. Each
+ * thread of the door has connections of its own and turns them one after the other; when it has read
+ * all there is, it computes what is quickly computed itself, and the core's workers do the rest.
+ * Whatever a request needs is taken from the arena of its call. */
 #ifndef SERVE_GRPC_DOOR_H
 #define SERVE_GRPC_DOOR_H
 
@@ -27,6 +28,9 @@ struct grpc_backend {
     const struct imported *(*model)(const struct servable *servable);
     int64_t (*version)(const struct servable *servable);
     void (*ask)(void *context, struct inference *inference);
+    /* The calling thread has nothing to do: it may compute something that takes a millisecond or
+     * two. True: it did, and there may be more. NULL: it never does. */
+    bool (*help)(void *context);
     enum serve_status (*status)(void *context, const struct serve_target *target,
                                 struct arena *arena, struct model_status *out, struct error *err);
     int (*configure)(void *context, const struct model_list *models, struct error *err);
@@ -36,6 +40,7 @@ struct grpc_backend {
     void (*count)(void *context, enum serve_api api, const char *model, int64_t version,
                   enum serve_status status, double seconds);
     void (*refused)(void *context);
+    void (*gone)(void *context); /* a client left before its answer; NULL: who cares */
 };
 
 /* Listens and answers from now on. The backend is copied; the options' texts must outlive the
@@ -46,9 +51,9 @@ int grpc_door_open(const struct grpc_backend *backend, const struct door_options
 int grpc_door_start(struct serve_core *core, const struct door_options *options,
                     struct grpc_door **out, struct error *err);
 int grpc_door_port(const struct grpc_door *door);
-/* Takes no new calls, lets those in flight end within `seconds`, cancels the rest and returns when
- * the last is gone. */
-void grpc_door_drain(struct grpc_door *door, double seconds);
+/* Takes no new calls, lets those in flight end within `seconds`, cancels the rest, returns when the core
+ * has let go of the last, and tells how many clients did not get the answer that they waited for. */
+int grpc_door_drain(struct grpc_door *door, double seconds);
 void grpc_door_stop(struct grpc_door *door); /* accepts NULL; drains at once if nobody did */
 
 #endif

@@ -30,7 +30,7 @@ static const struct signature *usual_signature(const struct door_call *call, con
 static int take_inputs(struct door_call *call, struct infer *infer, struct error *err)
 {
     struct inference *inference = &call->questions[0].inference;
-    size_t limit = call->thread->door->options.message_limit;
+    size_t limit = call->thread->door->limits.message_bytes;
     struct tensor *inputs;
     if (infer_request_outputs(&infer->request, infer->signature, call->arena, &infer->wanted, err) <
             0 ||

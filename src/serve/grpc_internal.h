@@ -4,59 +4,88 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/stat.h>
 
 #include "base/strbuf.h"
 #include "serve/grpc_door.h"
-#include "serve/grpc_library.h"
+#include "serve/grpc_request.h"
+#include "serve/h2_library.h"
 
 struct door_call;
+struct door_connection;
 struct door_method;
+struct event;
+struct event_base;
+struct evconnlistener;
 
-/* What a completion queue tells of. */
-enum door_event {
-    EVENT_ARRIVED,  /* a new call, with its message when it has just one */
-    EVENT_CLOSED,   /* the call is over, or its client gave it up */
-    EVENT_RECEIVED, /* of a stream: a message, or the end of them */
-    EVENT_WROTE,    /* of a stream */
-    EVENT_SENT,     /* the status left */
-    EVENTS,
+enum {
+    READ_BYTES = 256 << 10, /* at a time */
+    LISTENERS = 2,          /* the port and the socket in the file system */
 };
 
-/* The tag of a batch: its place in the call tells the event. */
-struct door_tag {
-    struct door_call *call;
-    enum door_event event;
+/* What users may say of connections; bytes 0: any, seconds 0: never. */
+struct door_limits {
+    size_t message_bytes, reply_bytes, header_bytes;
+    int streams; /* of one connection at a time */
+    double idle_seconds;
+    double age_seconds, grace_seconds; /* until it is asked to go; and then until it is closed */
+    double keepalive_seconds, keepalive_timeout; /* ask who is silent; how long they may be then */
 };
+/* The door's own and what "name=value,..." changes (NULL: nothing). */
+int door_limits_read(const char *arguments, struct door_limits *limits, struct error *err);
 
-/* A thread with its completion queue. Calls stay with the thread at which they arrived. */
+/* A thread with connections of its own: it reads, answers, writes, and computes what is quickly
+ * computed. */
 struct door_thread {
     struct grpc_door *door;
-    grpc_completion_queue *queue;
+    struct event_base *base;
+    struct event *on_bell, *on_tick;
+    int bell; /* an eventfd that other threads write to */
     pthread_t thread;
     bool running;
-    struct door_call *streams; /* that are open; this thread's alone */
-    pthread_mutex_t lock;      /* guards `spare`; held for a few instructions */
-    struct door_call *spare;   /* calls that ended, for reuse */
+    struct door_connection *connections;
+    struct door_connection *unflushed; /* that may have something to say */
+    struct door_call *spare;           /* calls that ended, for reuse */
+    int spare_count;
+    struct door_call *packed, **packed_end; /* whose messages are to be unpacked */
+    double complained;                      /* clock_seconds() of the last line in the log */
+    unsigned char *room;                    /* READ_BYTES */
+
+    pthread_mutex_t lock;                       /* guards the rest; held for a few instructions */
+    bool rung;                                  /* and not heard yet */
+    struct door_call *answered, **answered_end; /* by other threads */
+    int *newcomers, newcomer_count, newcomer_room; /* sockets */
 };
 
 struct grpc_door {
-    const struct grpc_library *grpc;
+    const struct h2_library *h2;
+    nghttp2_session_callbacks *callbacks;
     struct grpc_backend backend;
     struct door_options options;
-    grpc_server *server;
+    struct door_limits limits;
+    struct tls *tls; /* NULL: none */
+    struct evconnlistener *listeners[LISTENERS];
+    int listener_count;
     int port;
+    struct stat socket_file; /* of the one in the file system; st_ino 0: there is none */
     struct door_thread *threads;
-    int thread_count;
-    void **handles; /* [method_count()]: what gRPC knows the methods by */
-    struct door_tag shutdown_tag;
-    atomic_bool ending;
+    int thread_count, next_thread;
+    atomic_int connections, calls; /* that are not over */
+    atomic_llong held;             /* bytes of messages and answers of all connections */
+    atomic_int cut;                /* calls that ended without the answer they waited for */
+    atomic_bool ending;            /* says farewell to all */
+    atomic_bool cutting;           /* does not wait for them any more */
+    atomic_bool over;              /* the threads end */
 
-    pthread_mutex_t lock; /* guards the rest */
-    pthread_cond_t changed;
-    int64_t calls;  /* that arrived and are not over */
-    bool shut_down; /* gRPC says that nothing comes any more */
+    pthread_mutex_t lock;   /* for `changed` */
+    pthread_cond_t changed; /* the last connection or call ended */
     bool drained;
 };
+
+/* Wakes a thread. With its lock: then nothing of it is touched once it may have ended. */
+void door_ring(struct door_thread *thread);
+/* One connection or call less; who drains is told of the last. */
+void door_count_down(struct grpc_door *door, atomic_int *count);
 
 /* One question of a call; MultiInference has several. */
 struct door_question {
@@ -65,27 +94,38 @@ struct door_question {
     struct arena *own; /* for its outputs; NULL: the call's */
 };
 
+enum call_state {
+    CALL_ARRIVING, /* the client has not said all; streams stay here */
+    CALL_ASKED,    /* the door owes it an answer, which may come from any thread */
+    CALL_ANSWERED, /* which may not have left yet */
+};
+
+/* Belongs to its thread, but for what is between door_ask and door_answer. */
 struct door_call {
     struct door_thread *thread;
+    struct door_connection *connection; /* NULL: its stream is over */
+    int32_t stream;
+    struct door_call *next, **link;   /* calls of the connection; or spare ones */
+    struct door_call *next_waiting;   /* of those answered by another thread, or to be unpacked */
     const struct door_method *method; /* NULL: one that nobody knows */
-    struct door_tag tags[EVENTS];
-    grpc_call *call;
-    grpc_call_details details; /* of an unknown method */
-    gpr_timespec deadline_moment;
-    grpc_metadata_array metadata;
-    grpc_byte_buffer *payload;
-    grpc_slice joined;
-    int cancelled;
-
-    /* Batches under way, and one for the answer that is owed: the call ends when none is left. */
-    atomic_int parts;
-    atomic_bool answered;
+    enum call_state state;
+    struct grpc_request incoming;
+    size_t held;   /* bytes of messages, as its connection counts them */
+    char peer[80]; /* for the access log */
 
     const void *message; /* the request */
     size_t bytes;
     double arrived, deadline; /* clock_seconds(); deadline 0: none */
     struct arena *arena;
     struct strbuf reply;
+
+    /* The answer, and how far it has left. */
+    enum serve_status status;
+    char why[512];
+    struct strbuf outgoing; /* messages with their prefixes */
+    size_t sent;
+    bool greeted; /* headers left: the status will be in trailers */
+    double moved; /* clock_seconds() when the client last took something */
 
     /* For the counters and the log. */
     const char *model; /* as the client said it; "" */
@@ -98,11 +138,7 @@ struct door_call {
     int question_count;
     atomic_int unanswered;
 
-    /* Of a stream. */
-    bool greeted; /* the initial metadata left */
-    int told;     /* health: the last status that was sent */
-    bool writing;
-    struct door_call *next; /* open streams, or spare calls */
+    int told; /* health: the last status that was sent */
 };
 
 struct door_method {
@@ -119,8 +155,7 @@ struct door_method {
     enum serve_status (*finish)(struct door_call *call, struct error *err);
 };
 
-int method_count(void);
-const struct door_method *method_at(int index);
+const struct door_method *method_find(const char *path); /* NULL: there is none */
 
 /* Ends the call with this status, and `reply` when it is SERVE_OK. Exactly once per call, from any
  * thread; the call is not the caller's any more. */

@@ -1,4 +1,6 @@
 /* Every method that the door answers. */
+#include <string.h>
+
 #include "serve/grpc_internal.h"
 
 #define PREDICTION "/tensorflow.serving.PredictionService/"
@@ -35,12 +37,10 @@ static const struct door_method methods[] = {
      .handle = reflection_handle},
 };
 
-int method_count(void)
+const struct door_method *method_find(const char *path)
 {
-    return sizeof methods / sizeof *methods;
-}
-
-const struct door_method *method_at(int index)
-{
-    return &methods[index];
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+        if (strcmp(methods[i].path, path) == 0)
+            return &methods[i];
+    return NULL;
 }

@@ -14,7 +14,7 @@ struct predict {
 static int take_inputs(struct door_call *call, struct predict *predict, struct error *err)
 {
     struct inference *inference = &call->questions[0].inference;
-    size_t limit = call->thread->door->options.message_limit;
+    size_t limit = call->thread->door->limits.message_bytes;
     struct tensor *inputs;
     if (predict_request_outputs(&predict->request, predict->signature, call->arena,
                                 &predict->wanted, err) < 0 ||

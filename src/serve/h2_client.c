@@ -466,18 +466,13 @@ int h2_client_begin(struct h2_client *client, const char *method, const void *me
                     double seconds, bool patient, struct grpc_reply *reply, struct error *err)
 {
     struct call *call = client->idle;
-    const unsigned char prefix[GRPC_PREFIX_BYTES] = {
-        0, (unsigned char)(bytes >> 24), (unsigned char)(bytes >> 16), (unsigned char)(bytes >> 8),
-        (unsigned char)bytes};
     if (bytes > UINT32_MAX)
         return error_set(err, ERROR_USAGE, "a message of %zu bytes is too large for gRPC", bytes);
     grpc_answer_begin(&call->answer, reply);
     call->deadline = seconds > 0 ? clock_seconds() + seconds : INFINITY;
     call->sent = 0;
     strbuf_clear(&call->message);
-    strbuf_add_bytes(&call->message, prefix, sizeof prefix);
-    strbuf_add_bytes(&call->message, message, bytes);
-    if (call->message.failed)
+    if (!grpc_message_add(&call->message, message, bytes))
         return error_set(err, ERROR_MEMORY, "no memory for a call");
     leave(client, call->deadline);
     bool connected = client->session || make_connection(client, call->deadline, patient);

@@ -28,6 +28,7 @@ struct inference {
     const struct tensor *inputs;
     int64_t rows;
     double deadline;       /* clock_seconds(); 0: none */
+    bool asker_helps;      /* the thread that asks calls batcher_help soon */
     atomic_bool cancelled; /* the door may set it until `done`: the question is dropped if it still
                             * waits */
     struct arena *arena;   /* the door's, for the outputs; the core's alone until `done` */

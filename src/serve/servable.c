@@ -22,6 +22,7 @@ const struct model_calls model_calls_imported = {
 };
 
 enum { MAX_SIZES = 20 };
+static const double usual_quick_seconds = 4e-3; /* away from a door's connections */
 
 /* What one worker computes with: plans of all sizes, which read the same inputs and share memory,
  * since one of them runs at a time. */
@@ -38,7 +39,9 @@ struct servable {
     struct arena *arena;
     int sizes[MAX_SIZES]; /* rising */
     int size_count;
-    struct lane *lanes;
+    int quick_rows;     /* batches of so many rows are for helpers; 0: none are */
+    struct lane *lanes; /* [workers], and one for a helper if any batch is quick */
+    int lane_count;     /* that were made */
     struct batch_queue queue;
 };
 
@@ -79,11 +82,11 @@ static int take_inputs(struct servable *servable, struct lane *lane, struct erro
     return 0;
 }
 
-/* The largest first: the others live in its memory. Weights are shared by all lanes. */
-static int make_plans(struct servable *servable, struct lane *lane, struct error *err)
+/* For sizes up to `last`. The largest first: the others live in its memory. Weights are shared by all
+ * lanes. */
+static int make_plans(struct servable *servable, struct lane *lane, int last, struct error *err)
 {
-    int last = servable->size_count - 1;
-    const struct plan *first = servable->lanes[0].plans[last];
+    const struct plan *first = servable->lanes[0].plans[servable->size_count - 1];
     for (int i = last; i >= 0; i--) {
         struct plan_options options = {.mode = PLAN_SERVE,
                                        .batch = servable->sizes[i],
@@ -94,14 +97,25 @@ static int make_plans(struct servable *servable, struct lane *lane, struct error
                         err) < 0)
             return error_wrap(err, "a batch of %d", servable->sizes[i]);
     }
-    const struct plan *plan = lane->plans[0];
-    if (plan_input_count(plan) != servable->model->input_count ||
-        plan_output_count(plan) != servable->model->output_count)
-        return error_set(err, ERROR_FORMAT,
-                         "the network has %d inputs and %d outputs, its signatures know %d and %d",
-                         plan_input_count(plan), plan_output_count(plan),
-                         servable->model->input_count, servable->model->output_count);
     return 0;
+}
+
+static int check_plan(const struct servable *servable, struct error *err)
+{
+    const struct plan *plan = servable->lanes[0].plans[0];
+    if (plan_input_count(plan) == servable->model->input_count &&
+        plan_output_count(plan) == servable->model->output_count)
+        return 0;
+    return error_set(err, ERROR_FORMAT,
+                     "the network has %d inputs and %d outputs, its signatures know %d and %d",
+                     plan_input_count(plan), plan_output_count(plan), servable->model->input_count,
+                     servable->model->output_count);
+}
+
+static int make_lane(struct servable *servable, int last, struct error *err)
+{
+    struct lane *lane = &servable->lanes[servable->lane_count++];
+    return take_inputs(servable, lane, err) < 0 ? -1 : make_plans(servable, lane, last, err);
 }
 
 /* Helpers spin between the operations of a batch, where they are needed again within microseconds, and are
@@ -139,9 +153,9 @@ static int check_outputs(const struct servable *servable, const struct lane *lan
 static int warm(struct servable *servable, struct error *err)
 {
     int sizes = servable->settings.warm_all ? servable->size_count : 1;
-    for (int l = 0; l < servable->settings.workers; l++) {
+    for (int l = 0; l < servable->lane_count; l++) {
         struct lane *lane = &servable->lanes[l];
-        for (int i = 0; i < sizes; i++) {
+        for (int i = 0; i < sizes && lane->plans[i]; i++) {
             run_plan(servable, lane, i);
             if (i == 0 && check_outputs(servable, lane, err) < 0)
                 return -1;
@@ -150,22 +164,50 @@ static int warm(struct servable *servable, struct error *err)
     return 0;
 }
 
+/* The shortest of some runs, on zeros. */
+static double time_plan(struct servable *servable, int size)
+{
+    enum { RUNS = 3 };
+    double shortest = INFINITY;
+    for (int i = 0; i < RUNS && (i == 0 || shortest < 10 * servable->settings.quick_seconds); i++) {
+        double start = clock_seconds();
+        run_plan(servable, &servable->lanes[0], size);
+        shortest = fmin(shortest, clock_seconds() - start);
+    }
+    return shortest;
+}
+
+/* The largest batch that a helper computes within a few milliseconds, on one thread. What convolutions
+ * and products count says which are worth a look, and a clock whether it is so: other operations take
+ * time, too. Who computes a batch changes none of its bits. */
+static int find_quick_size(struct servable *servable)
+{
+    for (int i = servable->size_count - 1; i >= 0; i--)
+        if (plan_flops(servable->lanes[0].plans[i]) <= PLAN_THREAD_FLOPS &&
+            time_plan(servable, i) <= servable->settings.quick_seconds)
+            return i;
+    return -1;
+}
+
 static int fill(struct servable *servable, struct error *err)
 {
+    int lanes = servable->settings.workers + 1, last;
     servable->arena = arena_create();
-    servable->lanes = servable->arena
-                          ? ARENA_ARRAY(servable->arena, struct lane, servable->settings.workers)
-                          : NULL;
+    servable->lanes = servable->arena ? ARENA_ARRAY(servable->arena, struct lane, lanes) : NULL;
     if (!servable->lanes)
         return error_set(err, ERROR_MEMORY, "no memory for a model");
     servable->settings.name = arena_copy_text(servable->arena, servable->settings.name);
     if (!servable->settings.name)
         return error_set(err, ERROR_MEMORY, "no memory for a model");
     choose_sizes(servable);
+    last = servable->size_count - 1;
     for (int l = 0; l < servable->settings.workers; l++)
-        if (take_inputs(servable, &servable->lanes[l], err) < 0 ||
-            make_plans(servable, &servable->lanes[l], err) < 0)
+        if (make_lane(servable, last, err) < 0 || (l == 0 && check_plan(servable, err) < 0))
             return -1;
+    int quick = find_quick_size(servable);
+    if (quick >= 0 && make_lane(servable, quick, err) < 0)
+        return -1;
+    servable->quick_rows = quick >= 0 ? servable->sizes[quick] : 0;
     params_drop_dense(servable->model->params); /* the plans have copies of their own */
     return warm(servable, err);
 }
@@ -173,7 +215,7 @@ static int fill(struct servable *servable, struct error *err)
 static void destroy(struct servable *servable)
 {
     /* Who borrowed goes before who lent. */
-    for (int l = servable->settings.workers - 1; servable->lanes && l >= 0; l--) {
+    for (int l = servable->lane_count - 1; l >= 0; l--) {
         for (int i = 0; i < servable->size_count; i++)
             plan_destroy(servable->lanes[l].plans[i]);
         slab_release(&servable->lanes[l].memory);
@@ -198,6 +240,8 @@ int servable_create(const struct servable_settings *settings, struct imported *m
         servable->settings.threads = threads_available(); /* once: it reads a dozen files */
     if (servable->settings.workers < 1)
         servable->settings.workers = 1;
+    if (servable->settings.quick_seconds <= 0)
+        servable->settings.quick_seconds = usual_quick_seconds;
     servable->model = model;
     servable->queue.servable = servable;
     atomic_init(&servable->holders, 1);
@@ -247,12 +291,20 @@ struct batch_queue *servable_queue(struct servable *servable)
     return &servable->queue;
 }
 
+static const struct plan *largest_plan(const struct servable *servable, const struct lane *lane)
+{
+    int last = servable->size_count - 1;
+    while (!lane->plans[last]) /* a helper's has only quick ones */
+        last--;
+    return lane->plans[last];
+}
+
 size_t servable_memory(const struct servable *servable)
 {
     size_t bytes = 0;
-    for (int l = 0; l < servable->settings.workers; l++) {
+    for (int l = 0; l < servable->lane_count; l++) {
         struct plan_memory memory;
-        plan_memory(servable->lanes[l].plans[servable->size_count - 1], &memory);
+        plan_memory(largest_plan(servable, &servable->lanes[l]), &memory);
         bytes += memory.peak + servable->lanes[l].memory.bytes;
         if (l == 0)
             bytes += memory.parameters;
@@ -267,6 +319,16 @@ static int size_for(const struct servable *servable, int64_t rows)
     while (servable->sizes[size] < rows && size < servable->size_count - 1)
         size++;
     return size;
+}
+
+bool servable_is_quick(const struct servable *servable, int64_t rows)
+{
+    return rows <= servable->quick_rows;
+}
+
+int servable_quick_rows(const struct servable *servable)
+{
+    return servable->quick_rows;
 }
 
 /* --- computing ------------------------------------------------------------------------------- */

@@ -37,7 +37,8 @@ struct servable_settings {
     int max_batch; /* rows computed together; plans are made for 1, 2, 4 ... and this */
     int workers;   /* threads that may compute it at the same time, each with plans of its own */
     int threads;   /* of each plan; 0: all that the process may use */
-    bool warm_all; /* compute zeros with every plan, not only with the first: takes longer */
+    double quick_seconds; /* that a batch for helpers may take; 0: the usual few milliseconds */
+    bool warm_all;        /* compute zeros with every plan, not only with the first: takes longer */
     const struct model_calls *calls; /* NULL: model_calls_imported */
 };
 
@@ -55,6 +56,10 @@ int64_t servable_version(const struct servable *servable);
 const struct imported *servable_model(const struct servable *servable); /* its signatures */
 int servable_max_batch(const struct servable *servable);
 struct batch_queue *servable_queue(struct servable *servable); /* the batcher's */
+/* Whether a question with so many rows is computed within a few milliseconds, on one thread, so that a
+ * helper may do it as worker number `workers`; and the most rows that are (0: none). */
+bool servable_is_quick(const struct servable *servable, int64_t rows);
+int servable_quick_rows(const struct servable *servable);
 /* Bytes of weights, copies and activations. */
 size_t servable_memory(const struct servable *servable);
 

@@ -99,6 +99,17 @@ def check_wide_deep(stub):
           list(reply.outputs["probabilities"].float_val) == [0.75, 0.25] * rows)
 
 
+def check_packed(address):
+    """Clients that pack what they send, for all calls or for one."""
+    request = predict_pb2.PredictRequest()
+    request.model_spec.name = "sums"
+    request.inputs["x"].CopyFrom(tf.make_tensor_proto(np.ones((50, 3), np.float32)))
+    for name, how in (("gzip", grpc.Compression.Gzip), ("deflate", grpc.Compression.Deflate)):
+        with grpc.insecure_channel(address, compression=how) as channel:
+            reply = prediction_service_pb2_grpc.PredictionServiceStub(channel).Predict(request, 10)
+        check("packed by " + name, list(reply.outputs["sum"].float_val) == [3] * 50, reply)
+
+
 def check_resnet(stub):
     request = predict_pb2.PredictRequest()
     request.model_spec.name = "resnet50"
@@ -441,6 +452,7 @@ def main():
         stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
         check_wide_deep(stub)
         check_resnet(stub)
+        check_packed(server.address)
         check_errors(stub)
         check_types(stub)
         check_models(channel, stub)

@@ -124,6 +124,19 @@ port=${server##*:}
 run 0 client -s "127.0.0.1:$port" -d eval.csv -n 2 -w 1 --ca-file door.pem
 run 1 client -s "127.0.0.1:$port" -d eval.csv -n 2 -w 1 --ca-file stranger.pem --deadline 2
 run 1 client -s "127.0.0.1:$port" -d eval.csv -n 2 -w 1 --deadline 2
+# Who connects and says nothing, or only the beginning of a handshake, costs nothing.
+/usr/bin/python3 - "$port" "${servers##* }" <<'EOF' || fail "silent visitors keep the server busy"
+import socket, sys, time
+def ticks():
+    words = open("/proc/%s/stat" % sys.argv[2]).read().rpartition(")")[2].split()
+    return int(words[11]) + int(words[12])
+visitors = [socket.create_connection(("127.0.0.1", int(sys.argv[1]))) for _ in range(4)]
+visitors[0].send(b"\x16\x03\x01\x02\x00\x01")
+time.sleep(0.2)
+before = ticks()
+time.sleep(1)
+sys.exit(ticks() - before > 30)
+EOF
 start_fake certificate=door.pem key=door.key client-ca=visitor.pem
 port=${server##*:}
 run 0 client -s "127.0.0.1:$port" -d eval.csv -n 2 -w 1 --ca-file door.pem \

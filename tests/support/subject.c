@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/strbuf.h"
+#include "exec/dnn.h"
 #include "exec/sparse.h"
 #include "support/network_text.h"
 #include "support/test.h"
@@ -168,7 +169,8 @@ void subject_write(struct subject *subject, int index, struct tensor tensor)
 static bool is_for_this_processor(const char *kernel)
 {
 #if defined(__x86_64__)
-    (void)kernel;
+    if (strstr(kernel, ":avx512"))
+        return strncmp(dnn_instruction_set(), "avx512", 6) == 0;
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #elif defined(__aarch64__)
     return strcmp(kernel, "own:points") != 0;

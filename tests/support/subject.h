@@ -34,8 +34,8 @@ struct plan *subject_plan(struct subject *subject, struct plan_options options);
 void subject_draw_inputs(struct subject *subject, const struct plan *plan, uint64_t seed,
                          struct tensor *inputs);
 
-/* Skips the test where the processor lacks AVX2 and FMA, for which our kernels are; elsewhere the plan must
- * have chosen one of this name. */
+/* Skips the test where the processor lacks AVX2 and FMA, for which our kernels are, or AVX-512 if it is in
+ * the name; elsewhere the plan must have chosen one of this name. */
 void subject_need_kernel(const struct subject *subject, const char *name);
 
 /* Runs forward; gives the mean loss, summed in double. */

@@ -1,6 +1,7 @@
 /* Convolutions of small pictures as they are served, against the same sums in double precision. */
 #include <math.h>
 
+#include "support/as_avx2.h"
 #include "support/subject.h"
 #include "support/test.h"
 

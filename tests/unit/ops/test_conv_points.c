@@ -2,6 +2,7 @@
  * pixels out, which the reference cases compare with PyTorch's; and that pictures which are too small keep
  * the library's kernel. */
 #include "base/strbuf.h"
+#include "support/as_avx2.h"
 #include "support/subject.h"
 #include "support/test.h"
 

@@ -78,6 +78,7 @@ static void open_fixture(struct batch_rules rules, int workers)
                                          .max_batch = rules.max_rows,
                                          .workers = workers,
                                          .threads = 1,
+                                         .quick_seconds = 60, /* however busy the machine is */
                                          .warm_all = true,
                                          .calls = &fake_model_calls};
     fixture.count = answers = 0;
@@ -345,5 +346,59 @@ TEST(batcher, serves_many_threads)
     ASSERT_INT(answers, ==, 32);
     for (int i = 0; i < 32; i++)
         ASSERT_TRUE(answer(&fixture.questions[i]) != NULL);
+    close_fixture();
+}
+
+static struct question *ask_as_helper(int rows)
+{
+    struct question *question = make_question(rows);
+    question->inference.asker_helps = true;
+    if (!batcher_add(fixture.batcher, &question->inference))
+        on_done(&question->inference);
+    return question;
+}
+
+TEST(batcher, lets_the_thread_that_asks_compute)
+{
+    open_fixture(plain, 1);
+    ASSERT_FALSE(batcher_help(fixture.batcher));
+    for (int i = 0; i < 3; i++)
+        ask_as_helper(1);
+    ASSERT_INT(answers, ==, 0); /* no worker was woken */
+    ASSERT_TRUE(batcher_help(fixture.batcher));
+    ASSERT_INT(answers, ==, 3);
+    ASSERT_INT(fixture.questions[0].inference.batch, ==, 3);
+    for (int i = 0; i < 10; i++)
+        ask_as_helper(1);
+    ASSERT_TRUE(batcher_help(fixture.batcher));
+    ASSERT_INT(answers, ==, 3 + 8);
+    ASSERT_TRUE(batcher_help(fixture.batcher));
+    ASSERT_INT(answers, ==, 3 + 10);
+    ASSERT_FALSE(batcher_help(fixture.batcher));
+    close_fixture();
+}
+
+TEST(batcher, leaves_to_a_worker_what_is_not_for_helpers)
+{
+    struct batch_rules patient = {.max_rows = 8, .max_batches = 4, .wait_seconds = 5};
+    open_fixture(patient, 1);
+    ask_as_helper(1);
+    ASSERT_FALSE(batcher_help(fixture.batcher)); /* more may come */
+    atomic_store(&time_now, 106);
+    batcher_wake(fixture.batcher);
+    wait_for(1);
+    ask_as_helper(20); /* in pieces */
+    wait_for(2);
+    close_fixture();
+}
+
+TEST(batcher, answers_what_came_while_a_helper_computed)
+{
+    open_fixture(plain, 1);
+    for (int i = 0; i < 12; i++)
+        ask_as_helper(1);
+    ASSERT_TRUE(batcher_help(fixture.batcher));
+    ask(1); /* wakes a worker, who has a seat again */
+    wait_for(13);
     close_fixture();
 }

@@ -242,7 +242,7 @@ TEST(grpc_door, lets_calls_in_flight_end_when_it_drains)
     wait_until(fake_core_waiting, scene.core, 3);
     fake_core_set_delay(scene.core, 0.05);
     fake_core_hold(scene.core, false);
-    grpc_door_drain(scene.door, 20);
+    ASSERT_INT(grpc_door_drain(scene.door, 20), ==, 0);
     for (int i = 0; i < 3; i++)
         ASSERT_INT(end_caller(&callers[i]), ==, SERVE_OK);
     write_sums(&scene.request, "sums", 2);
@@ -263,7 +263,7 @@ TEST(grpc_door, cancels_what_does_not_end_in_time_when_it_drains)
     wait_until(fake_core_waiting, scene.core, 1);
     fake_core_set_delay(scene.core, 0.5); /* the core is let go but takes longer than the drain */
     fake_core_hold(scene.core, false);
-    grpc_door_drain(scene.door, 0.05);
+    ASSERT_INT(grpc_door_drain(scene.door, 0.05), ==, 1);
     ASSERT_TRUE(end_caller(&caller) != SERVE_OK);
     close_scene(&scene);
 }
@@ -368,8 +368,16 @@ TEST(grpc_door, answers_at_a_socket_alone)
               scene.err);
     check_sums(&scene);
     ASSERT_INT(grpc_door_port(door), ==, 0);
+    struct grpc_door *second; /* does not take the socket from who answers there */
+    ASSERT_FAILS(grpc_door_open(&backend, &options, &second, &scene.err), scene.err, ERROR_IO,
+                 "in use");
+    ASSERT_OK(grpc_client_call(client, predict_path, scene.request.text, scene.request.length, 20,
+                               true, &scene.reply, &scene.err),
+              scene.err);
+    check_sums(&scene);
     grpc_client_destroy(client);
     grpc_door_stop(door);
+    ASSERT_INT(access(options.socket_path, F_OK), ==, -1);
     close_scene(&scene);
 }
 

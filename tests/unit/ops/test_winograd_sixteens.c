@@ -1,0 +1,4 @@
+/* Winograd's method in registers of 16 lanes: AVX-512. */
+#define KERNEL "own:winograd:avx512"
+#define WIDE 32
+#include "winograd_tests.h"
