@@ -1,7 +1,7 @@
-/* norms [ROUNDS [FIRST]]: batch norm's passes at ResNet-50's sizes, batch 32, or from the FIRST of them on, in
- * blocks of 16 channels: the kernels by turns, storing as usual and past the caches. Before each pass the caches hold something else, then x,
- * as behind a convolution; after it the result is read, as the next convolution does. Medians, in
- * milliseconds: the pass + that reading. */
+/* norms [ROUNDS [FIRST]]: batch norm's passes at ResNet-50's sizes, batch 32, from the FIRST of them on (0), in
+ * blocks of 16 channels: the kernels by turns, storing as usual and past the caches. Before each pass the
+ * caches hold something else, then x, as behind a convolution; after it the result is read, as the next
+ * convolution does. Medians, in milliseconds: the pass + that reading. */
 #include <stdio.h>
 #include <stdlib.h>
 

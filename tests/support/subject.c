@@ -180,11 +180,6 @@ static bool is_for_this_processor(const char *kernel)
 #endif
 }
 
-void subject_without_avx512(void)
-{
-    setenv("DNNL_MAX_CPU_ISA", "AVX2", 1);
-}
-
 void subject_need_kernel(const struct subject *subject, const char *name)
 {
     struct strbuf text;

@@ -34,9 +34,6 @@ struct plan *subject_plan(struct subject *subject, struct plan_options options);
 void subject_draw_inputs(struct subject *subject, const struct plan *plan, uint64_t seed,
                          struct tensor *inputs);
 
-/* Before the first plan: the library, and with it the layouts and our choice of kernels, as on a processor
- * without AVX-512. For tests of kernels that are not chosen with it. */
-void subject_without_avx512(void);
 /* Skips the test where the processor lacks AVX2 and FMA, for which our kernels are, or AVX-512 if it is in
  * the name; elsewhere the plan must have chosen one of this name. */
 void subject_need_kernel(const struct subject *subject, const char *name);

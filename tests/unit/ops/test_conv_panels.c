@@ -31,7 +31,6 @@ static struct subject open_layer(const struct layer *layer, int threads, int end
              layer->in, layer->height, layer->width, layer->out, layer->kernel, layer->stride,
              layer->before, layer->after, endings[ending]);
     struct plan_options options = {.mode = PLAN_SERVE, .batch = layer->batch, .threads = threads};
-    subject_without_avx512();
     return subject_open(text, options, 7);
 }
 

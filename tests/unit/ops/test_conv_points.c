@@ -21,7 +21,6 @@ static struct subject open_layer(const struct layer *layer, int threads)
              "dense logits f units=4\nsoftmax_cross_entropy each logits label\nloss each\n",
              layer->in, layer->height, layer->width, layer->out, layer->window);
     struct plan_options options = {.mode = PLAN_TRAIN, .batch = layer->batch, .threads = threads};
-    subject_without_avx512();
     return subject_open(text, options, 7);
 }
 

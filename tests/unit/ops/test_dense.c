@@ -2,6 +2,7 @@
  * threads. */
 #include <math.h>
 
+#include "ops/dense_rows.h"
 #include "support/subject.h"
 #include "support/test.h"
 
@@ -25,7 +26,6 @@ static struct subject open_layer(const struct layer *layer, int threads)
     snprintf(text, sizeof text, "input x f32 %d\ndense y x units=%d\n%soutput y %s\n", layer->in,
              layer->out, layer->relu ? "relu z y\n" : "", layer->relu ? "z" : "y");
     struct plan_options options = {.mode = PLAN_SERVE, .batch = layer->batch, .threads = threads};
-    subject_without_avx512();
     return subject_open(text, options, 7);
 }
 
@@ -74,4 +74,59 @@ TEST(dense, serves_the_same_bits_with_any_number_of_threads)
         subject_close(&more);
     }
     subject_close(&one);
+}
+
+enum { MOST_ROWS = 40, MOST_INPUTS = 301, MOST_OUTPUTS = DENSE_PANELS * DENSE_PANEL };
+
+/* A piece of drawn numbers, from the second half of the inputs on added to the first. */
+static void check_product(const struct dense_product *product, int rows, int depth, int outputs,
+                          float least)
+{
+    static float x[MOST_ROWS * MOST_INPUTS], w[MOST_OUTPUTS * MOST_INPUTS],
+        y[MOST_ROWS * MOST_OUTPUTS], bias[MOST_OUTPUTS];
+    uint32_t state = 1;
+    for (size_t i = 0; i < sizeof x / sizeof *x; i++)
+        x[i] = (float)((state = state * 1664525u + 1013904223u) >> 8) / (1 << 23) - 1;
+    for (size_t i = 0; i < sizeof w / sizeof *w; i++)
+        w[i] = (float)((state = state * 1664525u + 1013904223u) >> 8) / (1 << 23) - 1;
+    for (int o = 0; o < MOST_OUTPUTS; o++)
+        bias[o] = (float)o / 7;
+    int half = depth / 2;
+    struct dense_piece piece = {.x = x,
+                                .weights = w,
+                                .y = y,
+                                .in = depth,
+                                .out = MOST_OUTPUTS,
+                                .depth = half,
+                                .outputs = outputs,
+                                .bias = bias,
+                                .least = -INFINITY};
+    product->multiply(&piece, rows);
+    piece.x += half;
+    piece.weights += half * DENSE_PANEL;
+    piece.depth = depth - half;
+    piece.add = true;
+    piece.least = least;
+    product->multiply(&piece, rows);
+    for (int r = 0; r < rows; r++)
+        for (int o = 0; o < outputs; o++) {
+            const float *panel = w + o / DENSE_PANEL * depth * DENSE_PANEL + o % DENSE_PANEL;
+            double wanted = bias[o];
+            for (int k = 0; k < depth; k++)
+                wanted += (double)x[r * depth + k] * panel[k * DENSE_PANEL];
+            ASSERT_NEAR(y[r * MOST_OUTPUTS + o], fmax(wanted, least), 1e-5, 1);
+        }
+}
+
+TEST(dense, multiplies_alike_with_registers_of_any_size)
+{
+    const struct dense_product *products[] = {&dense_product_eights, &dense_product_sixteens};
+    for (int p = 0; p < 2; p++) {
+        if (!products[p]->multiply || !products[p]->is_here())
+            continue;
+        for (int rows = 1; rows <= MOST_ROWS; rows++)
+            for (int outputs = DENSE_PANEL; outputs <= products[p]->outputs; outputs += DENSE_PANEL)
+                check_product(products[p], rows, rows % 3 ? MOST_INPUTS : 66, outputs,
+                              rows % 2 ? 0 : -INFINITY);
+    }
 }
