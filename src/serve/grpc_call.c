@@ -332,7 +332,8 @@ static void handle_message(struct door_call *call)
         call->method->handle(call);
     else
         door_answer(call, call->incoming.status, call->incoming.why);
-    arena_reset(call->arena);
+    if (call->state == CALL_ARRIVING) /* else it has let go of its memory */
+        arena_reset(call->arena);
 }
 
 /* Of what `incoming` has now. False: nothing more is wanted. */

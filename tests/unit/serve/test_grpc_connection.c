@@ -541,6 +541,33 @@ TEST(grpc_connection, ends_calls_at_their_deadline_whatever_they_wait_for)
     close_scene(&scene);
 }
 
+TEST(grpc_connection, refuses_a_large_message_of_a_stream_and_lives)
+{
+    struct scene scene = {0};
+    struct odd odd;
+    struct strbuf message, framed;
+    open_scene(&scene, (struct door_options){0});
+    open_odd(&odd, &scene);
+    strbuf_init(&message);
+    strbuf_init(&framed);
+    for (int i = 0; i < 600000; i++)
+        strbuf_add_char(&message, '\xff');
+    grpc_message_add(&framed, message.text, message.length);
+    odd.body = framed.text;
+    odd.body_bytes = framed.length;
+    for (int i = 0; i < 3; i++) {
+        request(&odd, (const struct pair[]){
+                          {":path", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"},
+                          {NULL, NULL}});
+        talk_until(&odd, &odd.stream_over);
+        ASSERT_INT(odd.grpc, ==, SERVE_INVALID);
+    }
+    strbuf_release(&message);
+    strbuf_release(&framed);
+    close_odd(&odd);
+    close_scene(&scene);
+}
+
 TEST(grpc_connection, takes_all_who_come_at_once)
 {
     enum { VISITORS = 300 };
