@@ -69,7 +69,8 @@ struct fixture {
 
 static struct fixture fixture;
 
-static void open_fixture(struct batch_rules rules, int workers)
+/* Without threads of its own: what helpers do not compute waits. */
+static void open_idle_fixture(struct batch_rules rules, int workers)
 {
     struct error err = {0};
     struct batcher_settings settings = {.rules = rules, .workers = workers, .now = fake_now};
@@ -86,6 +87,12 @@ static void open_fixture(struct batch_rules rules, int workers)
     fake_gate_open();
     ASSERT_OK(servable_create(&servable, fake_model_make(7), &fixture.servable, &err), err);
     ASSERT_OK(batcher_create(&settings, &fixture.batcher, &err), err);
+}
+
+static void open_fixture(struct batch_rules rules, int workers)
+{
+    struct error err = {0};
+    open_idle_fixture(rules, workers);
     ASSERT_OK(batcher_start(fixture.batcher, &err), err);
 }
 
@@ -360,11 +367,10 @@ static struct question *ask_as_helper(int rows)
 
 TEST(batcher, lets_the_thread_that_asks_compute)
 {
-    open_fixture(plain, 1);
+    open_idle_fixture(plain, 1);
     ASSERT_FALSE(batcher_help(fixture.batcher));
     for (int i = 0; i < 3; i++)
         ask_as_helper(1);
-    ASSERT_INT(answers, ==, 0); /* no worker was woken */
     ASSERT_TRUE(batcher_help(fixture.batcher));
     ASSERT_INT(answers, ==, 3);
     ASSERT_INT(fixture.questions[0].inference.batch, ==, 3);
@@ -397,8 +403,8 @@ TEST(batcher, answers_what_came_while_a_helper_computed)
     open_fixture(plain, 1);
     for (int i = 0; i < 12; i++)
         ask_as_helper(1);
-    ASSERT_TRUE(batcher_help(fixture.batcher));
-    ask(1); /* wakes a worker, who has a seat again */
+    batcher_help(fixture.batcher); /* once, whatever is left */
+    ask(1);                        /* wakes a worker, who takes the rest */
     wait_for(13);
     close_fixture();
 }
