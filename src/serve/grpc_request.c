@@ -202,7 +202,7 @@ static int give_piece(void *context, const uint8_t **bytes, size_t *count, struc
 {
     struct strbuf **body = context;
     (void)err;
-    *bytes = *body ? (const uint8_t *)(*body)->text : NULL;
+    *bytes = (const uint8_t *)(*body ? (*body)->text : "");
     *count = *body ? (*body)->length : 0;
     *body = NULL;
     return 0;
