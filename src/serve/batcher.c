@@ -225,6 +225,9 @@ bool batcher_help(struct batcher *batcher)
         rules.strict = true;
         batcher->helped = true;
         int count = take_batch(batcher, queue, &rules, now, seat, &dropped);
+        /* More than the next batch is left: a worker is worth being woken. */
+        if (queue->rows > rules.max_rows)
+            pthread_cond_signal(&batcher->ready);
         use_seat(batcher, seat, count, dropped);
         batcher->helped = false;
     } else if (queue)
