@@ -21,40 +21,20 @@ struct error;
 /* Every function that is called, once: the structure and the search for symbols are made of it. */
 #define GRPC_FUNCTIONS(FUNCTION)                                                                   \
     FUNCTION(grpc_init)                                                                            \
-    FUNCTION(grpc_shutdown)                                                                        \
-    FUNCTION(grpc_version_string)                                                                  \
     FUNCTION(grpc_completion_queue_create_for_next)                                                \
     FUNCTION(grpc_completion_queue_next)                                                           \
     FUNCTION(grpc_completion_queue_shutdown)                                                       \
     FUNCTION(grpc_completion_queue_destroy)                                                        \
     FUNCTION(grpc_call_start_batch)                                                                \
-    FUNCTION(grpc_call_cancel)                                                                     \
     FUNCTION(grpc_call_unref)                                                                      \
-    FUNCTION(grpc_call_get_peer)                                                                   \
-    FUNCTION(grpc_call_details_init)                                                               \
-    FUNCTION(grpc_call_details_destroy)                                                            \
     FUNCTION(grpc_metadata_array_init)                                                             \
     FUNCTION(grpc_metadata_array_destroy)                                                          \
-    FUNCTION(grpc_server_create)                                                                   \
-    FUNCTION(grpc_server_register_completion_queue)                                                \
-    FUNCTION(grpc_server_register_method)                                                          \
-    FUNCTION(grpc_server_request_call)                                                             \
-    FUNCTION(grpc_server_request_registered_call)                                                  \
-    FUNCTION(grpc_server_add_http2_port)                                                           \
-    FUNCTION(grpc_server_start)                                                                    \
-    FUNCTION(grpc_server_shutdown_and_notify)                                                      \
-    FUNCTION(grpc_server_cancel_all_calls)                                                         \
-    FUNCTION(grpc_server_destroy)                                                                  \
-    FUNCTION(grpc_insecure_server_credentials_create)                                              \
-    FUNCTION(grpc_ssl_server_credentials_create_ex)                                                \
-    FUNCTION(grpc_server_credentials_release)                                                      \
     FUNCTION(grpc_insecure_credentials_create)                                                     \
     FUNCTION(grpc_ssl_credentials_create)                                                          \
     FUNCTION(grpc_channel_credentials_release)                                                     \
     FUNCTION(grpc_channel_create)                                                                  \
     FUNCTION(grpc_channel_create_call)                                                             \
     FUNCTION(grpc_channel_destroy)                                                                 \
-    FUNCTION(grpc_channel_check_connectivity_state)                                                \
     FUNCTION(grpc_byte_buffer_destroy)                                                             \
     FUNCTION(grpc_raw_byte_buffer_create)                                                          \
     FUNCTION(grpc_byte_buffer_reader_init)                                                         \
@@ -64,7 +44,6 @@ struct error;
     FUNCTION(grpc_slice_from_static_string)                                                        \
     FUNCTION(grpc_slice_unref)                                                                     \
     FUNCTION(grpc_empty_slice)                                                                     \
-    FUNCTION(gpr_free)                                                                             \
     FUNCTION(gpr_now)                                                                              \
     FUNCTION(gpr_convert_clock_type)                                                               \
     FUNCTION(gpr_inf_future)                                                                       \
