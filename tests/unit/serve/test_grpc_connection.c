@@ -585,3 +585,42 @@ TEST(grpc_connection, takes_all_who_come_at_once)
         close_odd(&visitors[i]);
     close_scene(&scene);
 }
+
+TEST(grpc_connection, sends_no_reply_beyond_its_limit)
+{
+    struct scene scene = {0};
+    struct odd odd;
+    struct strbuf question;
+    open_scene(&scene,
+               (struct door_options){.channel_arguments = "grpc.max_send_message_length=9"});
+    open_odd(&odd, &scene);
+    strbuf_init(&question);
+    write_question(&question);
+    odd.body = question.text;
+    odd.body_bytes = question.length;
+    request(&odd, NULL);
+    talk_until(&odd, &odd.stream_over);
+    ASSERT_INT(odd.grpc, ==, SERVE_EXHAUSTED);
+    ASSERT_CONTAINS(odd.message, "grpc.max_send_message_length");
+    strbuf_release(&question);
+    close_odd(&odd);
+    close_scene(&scene);
+}
+
+TEST(grpc_connection, closes_who_does_not_leave_within_the_grace)
+{
+    struct scene scene = {0};
+    struct odd odd;
+    open_scene(&scene,
+               (struct door_options){.channel_arguments = "grpc.max_connection_age_ms=200,"
+                                                          "grpc.max_connection_age_grace_ms=200"});
+    open_odd(&odd, &scene);
+    odd.body = "\0\0\0\0\0";
+    odd.body_bytes = 5;
+    request(&odd, (const struct pair[]){{":path", "/grpc.health.v1.Health/Watch"}, {NULL, NULL}});
+    talk_until(&odd, &odd.farewell);
+    ASSERT_FALSE(odd.stream_over); /* which would last for ever */
+    talk_until(&odd, &odd.gone);
+    close_odd(&odd);
+    close_scene(&scene);
+}
