@@ -1,40 +1,21 @@
-/* The loops of kernel_max_pool.c for AVX-512. Where windows do not overlap, as in most networks, backward
- * goes through the windows and writes each one's cells; otherwise each cell gathers from its windows. */
+/* The loops of kernel_max_pool.c, for as many lanes as vector.h has: a part of kernel_max_pool_eights.c and
+ * kernel_max_pool_sixteens.c. Where windows do not overlap, as in most networks, backward goes through the
+ * windows and writes each one's cells; otherwise each cell gathers from its windows. */
+#ifndef OPS_MAX_POOL_LOOPS_H
+#define OPS_MAX_POOL_LOOPS_H
+
 #include "ops/max_pool.h"
+#include "ops/vector_masks.h"
 
 #if defined(__x86_64__)
-#pragma GCC push_options
-#pragma GCC target("avx512f")
-#include <immintrin.h>
-#include <stddef.h>
-#include <string.h>
 
-#define INLINE static inline __attribute__((always_inline))
+VECTOR_BEGIN
 
-enum { LANES = 16 };
+enum { LANES = VECTOR_LANES };
 
-static bool fits(int64_t lanes)
+static bool max_pool_fits(int64_t lanes)
 {
-    return lanes % LANES == 0 && __builtin_cpu_supports("avx512f");
-}
-
-/* The low byte of each of sixteen numbers. */
-INLINE void store_bytes(uint8_t *out, __m512i numbers)
-{
-    _mm_storeu_si128((__m128i *)(void *)out, _mm512_cvtepi32_epi8(numbers));
-}
-
-INLINE __m512i load_bytes(const uint8_t *in)
-{
-    return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)in));
-}
-
-INLINE void store(float *out, __m512 value, bool stream)
-{
-    if (stream)
-        _mm512_stream_ps(out, value);
-    else
-        _mm512_storeu_ps(out, value);
+    return lanes % LANES == 0 && vector_is_here();
 }
 
 /* --- Forward --- */
@@ -51,28 +32,28 @@ INLINE struct span span_of(const struct max_pool_axis *axis, int64_t window)
 }
 
 /* The largest cell of a window, and its number within the window. */
-INLINE __m512 largest(const struct max_pool_state *state, const float *x, struct span rows,
-                      struct span columns, __m512i *choice)
+INLINE vector largest(const struct max_pool_state *state, const float *x, struct span rows,
+                      struct span columns, vector_numbers *choice)
 {
     const int64_t width = state->columns.kernel, row_floats = state->columns.in * state->lanes;
     int number = (int)((rows.first - rows.begin) * width + columns.first - columns.begin);
     int skip = (int)(width - (columns.end - columns.first));
-    __m512 best = _mm512_set1_ps(-__builtin_inff());
-    __m512i chosen = _mm512_set1_epi32(number);
+    vector best = vector_all(-__builtin_inff());
+    vector_numbers chosen = numbers_all(number);
     for (int64_t r = rows.first; r < rows.end; r++, number += skip)
         for (int64_t c = columns.first; c < columns.end; c++, number++) {
-            __m512 value = _mm512_loadu_ps(x + r * row_floats + c * state->lanes);
+            vector value = vector_load(x + r * row_floats + c * state->lanes);
             /* Once there, a NaN stays: nothing is greater. */
-            __mmask16 more = _mm512_kor(_mm512_cmp_ps_mask(value, best, _CMP_GT_OQ),
-                                        _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q));
-            best = _mm512_mask_mov_ps(best, more, value);
-            chosen = _mm512_mask_mov_epi32(chosen, more, _mm512_set1_epi32(number));
+            vector_mask more = vector_mask_or(vector_greater(value, best), vector_is_nan(value));
+            best = vector_select(more, value, best);
+            chosen = numbers_select(more, numbers_all(number), chosen);
         }
     *choice = chosen;
     return best;
 }
 
-static void forward(const struct max_pool_state *state, const float *x, float *y, uint8_t *choices)
+static void max_pool_forward(const struct max_pool_state *state, const float *x, float *y,
+                             uint8_t *choices)
 {
     for (int64_t r = 0; r < state->rows.out; r++) {
         struct span rows = span_of(&state->rows, r);
@@ -80,13 +61,13 @@ static void forward(const struct max_pool_state *state, const float *x, float *y
             struct span columns = span_of(&state->columns, c);
             for (int64_t lane = 0; lane < state->lanes; lane += LANES) {
                 int64_t at = (r * state->columns.out + c) * state->lanes + lane;
-                __m512i choice;
-                __m512 value = largest(state, x + lane, rows, columns, &choice);
-                if (state->relu) /* the second operand is what a NaN gives */
-                    value = _mm512_max_ps(_mm512_setzero_ps(), value);
-                _mm512_storeu_ps(y + at, value);
+                vector_numbers choice;
+                vector value = largest(state, x + lane, rows, columns, &choice);
+                if (state->relu)
+                    value = vector_at_least(vector_zero(), value);
+                vector_store(y + at, value);
                 if (choices)
-                    store_bytes(choices + at, choice);
+                    numbers_store(choices + at, choice);
             }
         }
     }
@@ -94,22 +75,26 @@ static void forward(const struct max_pool_state *state, const float *x, float *y
 
 /* --- Backward --- */
 
-INLINE __m512 load_gradient(const float *gradient, const float *y, int64_t at)
+INLINE vector load_gradient(const float *gradient, const float *y, int64_t at)
 {
-    __m512 g = _mm512_loadu_ps(gradient + at);
+    vector g = vector_load(gradient + at);
     if (!y)
         return g;
-    __mmask16 on = _mm512_cmp_ps_mask(_mm512_loadu_ps(y + at), _mm512_setzero_ps(), _CMP_GT_OQ);
-    return _mm512_maskz_mov_ps(on, g);
+    return vector_where(vector_greater(vector_load(y + at), vector_zero()), g);
 }
 
-INLINE __m512 if_chosen(__m512 gradient, __m512i choice, int64_t number)
+INLINE vector if_chosen(vector gradient, vector_numbers choice, int64_t number)
 {
-    __mmask16 mine = _mm512_cmpeq_epi32_mask(choice, _mm512_set1_epi32((int)number));
-    return _mm512_maskz_mov_ps(mine, gradient);
+    return vector_where(numbers_equal(choice, numbers_all((int)number)), gradient);
 }
 
-static bool tiles(const struct max_pool_axis *axis)
+/* Whole lines at a time: registers of 16 lanes. */
+INLINE bool streams(const struct max_pool_state *state)
+{
+    return state->stream && LANES == 16;
+}
+
+INLINE bool tiles(const struct max_pool_axis *axis)
 {
     return axis->kernel == axis->stride && !axis->before && axis->out * axis->stride == axis->in;
 }
@@ -119,7 +104,7 @@ static void by_windows(const struct max_pool_state *state, const float *gradient
                        const uint8_t *choices, float *out)
 {
     const int64_t lanes = state->lanes, width = state->columns.in, kernel = state->columns.kernel;
-    const bool all = tiles(&state->rows) && tiles(&state->columns), stream = state->stream && all;
+    const bool all = tiles(&state->rows) && tiles(&state->columns), stream = streams(state) && all;
     if (!all)
         memset(out, 0, (size_t)(state->rows.in * width * lanes) * sizeof *out);
     for (int64_t i = 0; i < state->rows.out; i++) {
@@ -128,13 +113,14 @@ static void by_windows(const struct max_pool_state *state, const float *gradient
             struct span columns = span_of(&state->columns, j);
             for (int64_t lane = 0; lane < lanes; lane += LANES) {
                 int64_t at = (i * state->columns.out + j) * lanes + lane;
-                __m512 g = load_gradient(gradient, y, at);
-                __m512i choice = load_bytes(choices + at);
+                vector g = load_gradient(gradient, y, at);
+                vector_numbers choice = numbers_load(choices + at);
                 for (int64_t r = rows.first; r < rows.end; r++)
                     for (int64_t c = columns.first; c < columns.end; c++)
-                        store(out + (r * width + c) * lanes + lane,
-                              if_chosen(g, choice, (r - rows.begin) * kernel + c - columns.begin),
-                              stream);
+                        vector_put(
+                            out + (r * width + c) * lanes + lane,
+                            if_chosen(g, choice, (r - rows.begin) * kernel + c - columns.begin),
+                            stream);
             }
         }
     }
@@ -144,30 +130,31 @@ static void by_cells(const struct max_pool_state *state, const float *gradient, 
                      const uint8_t *choices, float *out)
 {
     const struct max_pool_axis *rows = &state->rows, *columns = &state->columns;
+    const bool stream = streams(state);
     for (int64_t r = 0; r < rows->in; r++) {
         int64_t first_row, last_row, first, last;
         windows_of(rows, r, &first_row, &last_row);
         for (int64_t c = 0; c < columns->in; c++) {
             windows_of(columns, c, &first, &last);
             for (int64_t lane = 0; lane < state->lanes; lane += LANES) {
-                __m512 sum = _mm512_setzero_ps();
+                vector sum = vector_zero();
                 for (int64_t i = first_row; i <= last_row; i++)
                     for (int64_t j = first; j <= last; j++) {
                         int64_t at = (i * columns->out + j) * state->lanes + lane;
                         int64_t row = r - i * rows->stride + rows->before;
                         int64_t column = c - j * columns->stride + columns->before;
-                        sum = _mm512_add_ps(sum, if_chosen(load_gradient(gradient, y, at),
-                                                           load_bytes(choices + at),
-                                                           row * columns->kernel + column));
+                        sum = vector_add(sum, if_chosen(load_gradient(gradient, y, at),
+                                                        numbers_load(choices + at),
+                                                        row * columns->kernel + column));
                     }
-                store(out + (r * columns->in + c) * state->lanes + lane, sum, state->stream);
+                vector_put(out + (r * columns->in + c) * state->lanes + lane, sum, stream);
             }
         }
     }
 }
 
-static void backward(const struct max_pool_state *state, const float *gradient, const float *y,
-                     const uint8_t *choices, float *out)
+static void max_pool_backward(const struct max_pool_state *state, const float *gradient,
+                              const float *y, const uint8_t *choices, float *out)
 {
     if (state->rows.kernel <= state->rows.stride && state->columns.kernel <= state->columns.stride)
         by_windows(state, gradient, y, choices, out);
@@ -176,19 +163,16 @@ static void backward(const struct max_pool_state *state, const float *gradient, 
     _mm_sfence();
 }
 
-#pragma GCC pop_options
-
-const struct max_pool_kernels max_pool_kernels_avx512 = {
-    .name = "avx512", .fits = fits, .forward = forward, .backward = backward};
+VECTOR_END
 
 #else
 
-static bool fits(int64_t lanes)
+static bool max_pool_fits(int64_t lanes)
 {
     (void)lanes;
     return false;
 }
 
-const struct max_pool_kernels max_pool_kernels_avx512 = {.name = "avx512", .fits = fits};
+#endif
 
 #endif

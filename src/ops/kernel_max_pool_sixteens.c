@@ -1,0 +1,12 @@
+/* The loops of kernel_max_pool.c in registers of 16 lanes: AVX-512. */
+#define VECTOR_LANES 16
+#include "ops/max_pool_loops.h"
+
+const struct max_pool_kernels max_pool_kernels_avx512 = {
+    .name = "avx512",
+    .fits = max_pool_fits,
+#if defined(__x86_64__)
+    .forward = max_pool_forward,
+    .backward = max_pool_backward,
+#endif
+};
