@@ -34,8 +34,8 @@ struct layout layout_any(const struct shape *shape);           /* the kernel's c
 struct layout layout_outputs_in_sixteens(const struct shape *shape);
 /* Pictures [N, C, H, W] as [N][C / 8][H][W][8]; C is a multiple of 8. */
 struct layout layout_channels_in_eights(const struct shape *shape);
-/* Weights as [O / 8][I / 8][...][8 of I][8 of O]; both are multiples of 8. */
-struct layout layout_both_in_eights(const struct shape *shape);
+/* Weights as [O / size][I / size][...][size of I][size of O]; both are multiples of it. */
+struct layout layout_both_in_blocks(const struct shape *shape, int size);
 bool layout_equal(const struct layout *a, const struct layout *b);
 bool layout_is_plain(const struct layout *layout);
 size_t layout_bytes(const struct layout *layout); /* padding included */

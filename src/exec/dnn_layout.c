@@ -65,11 +65,11 @@ struct layout layout_channels_in_eights(const struct shape *shape)
     return layout;
 }
 
-struct layout layout_both_in_eights(const struct shape *shape)
+struct layout layout_both_in_blocks(const struct shape *shape, int size)
 {
     struct layout layout = layout_plain(shape);
-    block(&layout, 1, 8);
-    block(&layout, 0, 8);
+    block(&layout, 1, size);
+    block(&layout, 0, size);
     return layout;
 }
 

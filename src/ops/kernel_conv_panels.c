@@ -211,7 +211,7 @@ static void copy_blocks(const struct state *state, const float *x, int64_t block
     for (int64_t block = 0; block < blocks; block++, x += pixels_of(&conv->src) * LANES)
         for (int64_t r = 0; r < conv->weights.dim[2]; r++)
             for (int64_t c = 0; c < conv->weights.dim[3]; c++, to += state->pixels * LANES)
-                tap_copy(conv, x, r, c, all, to);
+                tap_copy(conv, x, r, c, all, LANES, to);
 }
 
 F32X8_END
