@@ -192,6 +192,21 @@ class Mixed(nn.Module):
         return self.last(nn.functional.hardswish(x).mean((2, 3)))
 
 
+def keep_from_kinks(module):
+    """Batch norms before a ReLU6 keep each channel within one of its three parts: below, between and above,
+    none nearer to 0 and 6 than rounding reaches. Otherwise rounding decides about gradients: numbers that
+    differ by a ten-millionth give gradients that differ by a fifth, in double precision too."""
+    layers = list(module.modules())
+    with torch.no_grad():
+        for norm, behind in zip(layers, layers[1:]):
+            if isinstance(norm, nn.BatchNorm2d) and isinstance(behind, nn.ReLU6):
+                channel = torch.arange(norm.num_features)
+                norm.weight.mul_(0.2)
+                norm.bias.add_(torch.where(channel % 8 == 3, -3.0,
+                                           torch.where(channel % 8 == 6, 9.0, 3.0)))
+    return module
+
+
 def draw(module, seed):
     """Weights and statistics of which no two tensors are alike, of a size that keeps signals."""
     generator = torch.Generator().manual_seed(seed)
