@@ -9,7 +9,6 @@
 #include <stdbool.h>
 #include <strings.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -246,38 +245,6 @@ int file_write_atomic(const char *path, const void *data, size_t bytes, struct e
         return -1;
     }
     return file_draft_finish(&draft, err);
-}
-
-int file_map(const char *path, char **out, size_t *bytes, struct error *err)
-{
-    int file = file_open(path, err);
-    if (file < 0)
-        return -1;
-    struct stat info;
-    int status = 0;
-    if (fstat(file, &info) < 0)
-        status = fail(path, err);
-    else if (!S_ISREG(info.st_mode) || info.st_size == 0)
-        status = error_set(err, ERROR_FORMAT, "%s: %s", path,
-                           S_ISREG(info.st_mode) ? "is empty" : "is not a regular file");
-    if (status == 0) {
-        void *mapped =
-            mmap(NULL, (size_t)info.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
-        if (mapped == MAP_FAILED)
-            status = fail(path, err);
-        else {
-            *out = mapped;
-            *bytes = (size_t)info.st_size;
-        }
-    }
-    close(file);
-    return status;
-}
-
-void file_unmap(char *bytes, size_t count)
-{
-    if (bytes)
-        munmap(bytes, count);
 }
 
 bool file_name_ends(const char *name, const char *ending)

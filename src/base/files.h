@@ -33,11 +33,6 @@ void file_draft_drop(struct file_draft *draft);                     /* accepts a
  * written, by any process, is locked and stays; so does every one where there are no locks. */
 void file_drafts_sweep(const char *directory);
 
-/* The whole file as memory, read as it is looked at; changes stay private. An empty file, and what
- * is no regular file, is refused. */
-int file_map(const char *path, char **out, size_t *bytes, struct error *err);
-void file_unmap(char *bytes, size_t count); /* accepts NULL */
-
 /* ".jpg" of "A.JPG", too: endings are taken in any case. */
 bool file_name_ends(const char *name, const char *ending);
 

@@ -154,8 +154,11 @@ void processor_describe(struct processor *out)
 
 int thread_start(pthread_t *thread, void *(*main)(void *context), void *context)
 {
+    static const int faults[] = {SIGBUS, SIGFPE, SIGILL, SIGSEGV};
     sigset_t all, before;
     sigfillset(&all);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) /* blocked, they kill unheard */
+        sigdelset(&all, faults[i]);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int code = pthread_create(thread, NULL, main, context);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -9,8 +9,8 @@
  * counting hardware threads of one core once. At least 1. */
 int threads_available(void);
 
-/* Starts a thread that takes no signals: they are for the one that knows how to stop. Returns an
- * errno, 0 when it runs. */
+/* Starts a thread that takes no signals but those of its own faults: the others are for the thread
+ * that knows how to stop. Returns an errno, 0 when it runs. */
 int thread_start(pthread_t *thread, void *(*main)(void *context), void *context);
 
 /* The calling thread, and those it starts from now on, give way to the others: so much nicer than it

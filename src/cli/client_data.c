@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/file_map.h"
 #include "base/files.h"
 #include "base/memory.h"
 #include "data/csv.h"
@@ -213,6 +214,8 @@ int client_data_open(const char *spec, const struct client_form *form, const ato
         status = file_map(spec, &data->text, &data->bytes, err);
         if (status == 0)
             status = find_rows(data, err);
+        if (file_map_check(spec, data->text, err) < 0)
+            status = -1;
     } else {
         data->form = *form;
         status = open_pictures(spec, form, stop, data, err);
@@ -243,5 +246,5 @@ int client_data_batch(struct client_data *data, int64_t first, int rows, struct 
     for (int row = 0; row < rows; row++)
         if (take_row(data, (first + row) % data->count, row, arena, out, err) < 0)
             return -1;
-    return 0;
+    return file_map_check(data->path, data->text, err);
 }

@@ -1,9 +1,8 @@
 #include "convert/onnx_read.h"
 
-#include <sys/mman.h>
-
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/file_map.h"
 #include "base/files.h"
 #include "base/memory.h"
 #include "convert/onnx_build.h"
@@ -42,6 +41,8 @@ static void build(struct graph *graph, const struct model_args *args)
                                              wanted(args->image_size, model->facts.image_size),
                                          .label_smoothing = args->label_smoothing};
     if (onnx_build(&model->file, &options, model->arena, graph, &facts, &err) < 0)
+        graph_fail(graph, "%s", err.message);
+    else if (file_map_check(model->path, model->bytes, &err) < 0)
         graph_fail(graph, "%s", err.message);
     else if (options.classes && facts.classes != options.classes)
         graph_fail(graph,
@@ -100,8 +101,12 @@ static int read_model(struct onnx_model *model, struct error *err)
     if (model->count > MOST_BYTES)
         return error_set(err, ERROR_FORMAT, "%s has %zu bytes; ONNX files have at most %zu",
                          model->path, model->count, MOST_BYTES);
-    if (onnx_parse(model->bytes, model->count, model->arena, &model->file, err) < 0 ||
-        try_build(model, err) < 0)
+    int status = onnx_parse(model->bytes, model->count, model->arena, &model->file, err);
+    if (status == 0)
+        status = try_build(model, err);
+    if (file_map_check(model->path, model->bytes, err) < 0)
+        return -1;
+    if (status < 0)
         return error_wrap(err, "%s", model->path);
     return describe(model, err);
 }
@@ -128,7 +133,7 @@ int onnx_model_open(const char *path, const struct model **out, struct error *er
 void onnx_model_rest(const struct model *resting)
 {
     const struct onnx_model *model = (const struct onnx_model *)resting; /* its first member */
-    madvise(model->bytes, model->count, MADV_DONTNEED); /* a mapped file is read anew */
+    file_map_rest(model->bytes, model->count);
 }
 
 void onnx_model_close(const struct model *closed)

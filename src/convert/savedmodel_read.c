@@ -5,7 +5,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file_map.h"
 #include "base/memory.h"
 #include "convert/imported_parts.h"
 #include "convert/tf_import.h"
@@ -495,6 +495,8 @@ int savedmodel_read(const char *directory, struct imported *model, struct error 
     if (file_map(path, &bytes, &count, err) < 0)
         return -1;
     int status = read_all(&reader, bytes, count, err);
+    if (file_map_check(path, bytes, err) < 0)
+        status = -1;
     file_unmap(bytes, count);
     return status;
 }

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "base/file_map.h"
 #include "base/memory.h"
 #include "exec/params_layout.h"
 #include "tensor/random.h"
@@ -285,12 +286,14 @@ static int initialize_one(struct params *params, int index, uint64_t seed, void 
                           struct error *err)
 {
     const struct param *param = &params->list[index];
-    if (layout_is_plain(&param->layout)) {
-        fill_initial(value_of(params, index), seed, place_of(params, index));
+    const struct value *value = value_of(params, index);
+    bool is_plain = layout_is_plain(&param->layout);
+    fill_initial(value, seed, is_plain ? place_of(params, index) : drawn);
+    if (value->init.kind == INIT_VALUES && file_map_is_torn(value->init.values))
+        return error_set(err, ERROR_IO, "the file of its numbers shrank while it was read");
+    if (is_plain)
         return 0;
-    }
     struct layout plain = plain_form(param);
-    fill_initial(value_of(params, index), seed, drawn);
     return dnn_reorder_now(&plain, drawn, &param->layout, place_of(params, index), err);
 }
 

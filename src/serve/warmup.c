@@ -6,7 +6,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file_map.h"
 #include "base/log.h"
 #include "convert/imported.h"
 #include "serve/inference.h"
@@ -120,6 +120,8 @@ int warmup_replay(struct servable *servable, const char *directory, struct error
     if (file_map(path, &file, &bytes, err) < 0)
         return -1;
     int status = replay_file(servable, path, file, bytes, err);
+    if (file_map_check(path, file, err) < 0)
+        status = -1;
     file_unmap(file, bytes);
     return status;
 }

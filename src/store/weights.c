@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/file_map.h"
 #include "base/files.h"
 #include "base/memory.h"
 #include "base/strbuf.h"
@@ -202,6 +203,8 @@ int weights_load(const char *path, struct params *params, struct error *err)
     struct arena *arena = arena_create();
     int status = arena ? apply(resolved, bytes, count, arena, params, err)
                        : error_set(err, ERROR_MEMORY, "no memory for the header");
+    if (file_map_check(resolved, bytes, err) < 0)
+        status = -1;
     arena_destroy(arena);
     file_unmap(bytes, count);
     if (status < 0)
@@ -218,6 +221,8 @@ int weights_model(const char *path, struct arena *arena, const char **out, struc
     if (resolve_path(path, resolved, err) < 0 || file_map(resolved, &bytes, &count, err) < 0)
         return -1;
     int status = safetensors_parse(resolved, bytes, count, arena, &file, err);
+    if (file_map_check(resolved, bytes, err) < 0)
+        status = -1;
     *out = status == 0 ? file.model : NULL;
     file_unmap(bytes, count);
     return status;

@@ -11,7 +11,7 @@ struct params;
 int weights_save(const char *path, const char *model, const struct params *params,
                  struct error *err);
 /* Every parameter must be there with its shape; names what is missing, left over or different.
- * Nothing is changed on failure. `path` may be a directory that holds weights.safetensors. */
+ * Nothing is changed on failure, unless the file shrinks meanwhile. `path` may be a directory that holds weights.safetensors. */
 int weights_load(const char *path, struct params *params, struct error *err);
 /* The name of the network that the file's metadata gives, in `arena`; NULL when it gives none. */
 struct arena;

@@ -1,10 +1,17 @@
 #include "convert/imported.h"
 
+#include <fcntl.h>
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/files.h"
+#include "base/memory.h"
 #include "base/strbuf.h"
+#include "base/threads.h"
 #include "convert/export.h"
 #include "convert/face.h"
 #include "data/fingerprint.h"
@@ -222,6 +229,54 @@ TEST(imported, an_onnx_file_alone_is_a_model)
     ASSERT_TEXT(model->model, "model");
     ASSERT_TRUE(imported_signature(model, "serving_default"));
     imported_destroy(model);
+    destroy_trained(&made);
+}
+
+/* Cuts the file off and writes it again, in place, until it is told to end. */
+struct cutter {
+    const char *path;
+    char *bytes;
+    size_t count;
+    atomic_bool ending;
+};
+
+static void *cut_again_and_again(void *context)
+{
+    struct cutter *cutter = context;
+    int file = open(cutter->path, O_WRONLY | O_CLOEXEC);
+    while (!atomic_load(&cutter->ending)) {
+        if (ftruncate(file, 0) < 0 || pwrite(file, cutter->bytes, cutter->count, 0) < 0)
+            break;
+        usleep(2000);
+    }
+    close(file);
+    return NULL;
+}
+
+TEST(imported, a_file_that_shrinks_while_it_is_read_kills_nobody)
+{
+    enum { MOST_SECONDS = 60 };
+    struct trained made = make_digits();
+    char path[PATH_MAX];
+    struct cutter cutter = {.path = path};
+    struct error err = {0};
+    pthread_t thread;
+    snprintf(path, sizeof path, "%s/model.onnx", export_new(&made, "shrinks"));
+    ASSERT_OK(file_read(path, 1 << 30, &cutter.bytes, &cutter.count, &err), err);
+    ASSERT_INT(thread_start(&thread, cut_again_and_again, &cutter), ==, 0);
+    int shrunk = 0;
+    for (double end = clock_seconds() + MOST_SECONDS; shrunk < 5 && clock_seconds() < end;) {
+        struct imported *model = NULL;
+        err = (struct error){0};
+        if (imported_read(path, &model, &err) < 0)
+            shrunk += strstr(err.message, "shrank while it was read") != NULL;
+        else
+            imported_destroy(model);
+    }
+    ASSERT_INT(shrunk, ==, 5);
+    atomic_store(&cutter.ending, true);
+    pthread_join(thread, NULL);
+    memory_free(cutter.bytes);
     destroy_trained(&made);
 }
 
