@@ -159,15 +159,20 @@ int export_prepare(const char *directory, struct error *err)
                : error_set(err, ERROR_IO, "%s cannot be written to", directory);
 }
 
-static int write_face(const char *directory, const struct face *face, struct error *err)
+/* Last, for it lists all other files. */
+static int write_face(const char *directory, const struct face *face, struct arena *arena,
+                      struct error *err)
 {
     char folder[PATH_MAX], path[PATH_MAX];
     struct strbuf text;
+    struct face whole = *face;
     if (join(folder, directory, "assets.extra", err) < 0 ||
-        join(path, folder, "lockstep.json", err) < 0 || directory_make(folder, err) < 0)
+        join(path, folder, "lockstep.json", err) < 0 ||
+        export_files_find(directory, arena, &whole.files, err) < 0 ||
+        directory_make(folder, err) < 0)
         return -1;
     strbuf_init(&text);
-    int status = face_compose(face, &text, err);
+    int status = face_compose(&whole, &text, err);
     if (status == 0)
         status = file_write_atomic(path, text.text, text.length, err);
     strbuf_release(&text);
@@ -175,13 +180,15 @@ static int write_face(const char *directory, const struct face *face, struct err
 }
 
 static int fill(const char *directory, const struct graph *graph, const struct params *params,
-                const struct face *face, struct export_result *out, struct error *err)
+                const struct face *face, struct arena *arena, struct export_result *out,
+                struct error *err)
 {
     char onnx[PATH_MAX];
     bool too_large = false;
-    if (join(onnx, directory, "model.onnx", err) < 0 || write_face(directory, face, err) < 0 ||
+    if (join(onnx, directory, "model.onnx", err) < 0 ||
         onnx_write(onnx, graph, params, face, &too_large, err) < 0 ||
-        savedmodel_write(directory, graph, params, face, err) < 0)
+        savedmodel_write(directory, graph, params, face, err) < 0 ||
+        write_face(directory, face, arena, err) < 0)
         return -1;
     out->onnx = !too_large;
     if (too_large)
@@ -210,7 +217,7 @@ static int publish(const struct draft *draft, const char *directory, struct expo
 }
 
 static int write_version(const char *directory, const struct graph *graph,
-                         const struct params *params, const struct face *face,
+                         const struct params *params, const struct face *face, struct arena *arena,
                          struct export_result *out, struct error *err)
 {
     struct draft draft;
@@ -219,7 +226,7 @@ static int write_version(const char *directory, const struct graph *graph,
     sweep(directory);
     if (begin_draft(directory, &draft, err) < 0)
         return -1;
-    int status = fill(draft.path, graph, params, face, out, err);
+    int status = fill(draft.path, graph, params, face, arena, out, err);
     if (status == 0)
         status = publish(&draft, directory, out, err);
     if (status < 0)
@@ -239,7 +246,7 @@ int export_write(const char *directory, const struct graph *graph, const struct 
     int status = face_complete(&complete, graph, arena, err);
     *out = (struct export_result){0};
     if (status == 0)
-        status = write_version(directory, graph, params, &complete, out, err);
+        status = write_version(directory, graph, params, &complete, arena, out, err);
     arena_destroy(arena);
     return status < 0 ? error_wrap(err, "export") : 0;
 }

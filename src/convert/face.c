@@ -140,6 +140,7 @@ int face_compose(const struct face *face, struct strbuf *out, struct error *err)
     json_set(json, "categories", describe_categories(face));
     json_set_text(json, "missing_category", face->missing_category);
     json_set_bool(json, "bytes_by_default", face->bytes_by_default);
+    json_set(json, "files", export_files_describe(&face->files));
     char *text = json ? json_text(json, true) : NULL;
     if (text)
         strbuf_add(out, text);
@@ -250,6 +251,8 @@ static int fill(const char *name, const struct json *json, struct arena *arena, 
         !parse_categories(json_get(json, "categories"), arena, out))
         return error_set(err, ERROR_FORMAT, "%s: its model, arguments or columns are not right",
                          name);
+    if (export_files_parse(json_get(json, "files"), arena, &out->files, err) < 0)
+        return error_wrap(err, "%s", name);
     if (out->number_count == 0)
         out->numbers = NULL;
     if (out->category_count == 0)

@@ -7,6 +7,8 @@
 #include <lockstep/model.h>
 #include <stdbool.h>
 
+#include "convert/export_files.h"
+
 struct arena;
 struct error;
 struct graph;
@@ -28,6 +30,7 @@ struct face {
     int category_count;
     const char *missing_category; /* what a tf.Example without the category means: "" or " " */
     bool bytes_by_default; /* serving_default takes encoded pictures, input_tensor has another */
+    struct export_files files; /* of its export, but for the one that tells this */
 };
 
 /* Columns that nobody named are I1, I2, ... and C1, C2, ..., as Criteo's. Fails when names and the

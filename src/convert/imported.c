@@ -67,7 +67,9 @@ static int read_face(const char *directory, struct arena *arena, struct face *fa
         return -1;
     int status = face_parse(path, text, bytes, arena, face, err);
     memory_free(text);
-    return status == 0 ? read_labels(directory, arena, face, err) : -1;
+    if (status < 0 || export_files_check(directory, &face->files, err) < 0)
+        return -1;
+    return read_labels(directory, arena, face, err);
 }
 
 /* ---- one of our own networks ---- */

@@ -452,6 +452,58 @@ TEST(imported, classes_are_answered_by_number_probability_and_label)
 
 /* ---- damage ---- */
 
+static void assert_refused(const char *path, const char *why)
+{
+    struct imported *model;
+    struct error err;
+    ASSERT_FAILS(imported_read(path, &model, &err), err, ERROR_FORMAT, why);
+}
+
+static void write_text(const char *path, const char *text)
+{
+    struct error err = {0};
+    ASSERT_OK(file_write_atomic(path, text, strlen(text), &err), err);
+}
+
+TEST(imported, an_export_of_which_a_part_is_missing_or_cut_is_refused)
+{
+    static const char *const labels[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
+    struct trained digits = make_digits();
+    char graph[PATH_MAX + 64], names[PATH_MAX + 64];
+    digits.face.labels = labels;
+    digits.face.label_count = 10;
+    const char *path = export_new(&digits, "parts");
+    snprintf(names, sizeof names, "%s/assets/labels.txt", path);
+    snprintf(graph, sizeof graph, "%s/saved_model.pb", path);
+    ASSERT_INT(remove(names), ==, 0);
+    assert_refused(path, "assets/labels.txt of the export is missing");
+    write_text(names, "0\n1\n2\n3\n");
+    assert_refused(path, "assets/labels.txt has 8 bytes, 20 were exported");
+    write_text(names, "0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n");
+    imported_destroy(read_new(path));
+    ASSERT_INT(truncate(graph, 1000), ==, 0);
+    assert_refused(path, "saved_model.pb has 1000 bytes");
+    ASSERT_INT(remove(graph), ==, 0);
+    assert_refused(path, "saved_model.pb of the export is missing");
+    destroy_trained(&digits);
+}
+
+TEST(imported, an_export_that_does_not_list_its_files_is_read_as_it_is)
+{
+    struct trained digits = make_digits();
+    const char *path = export_new(&digits, "unlisted");
+    char face[PATH_MAX + 64];
+    snprintf(face, sizeof face, "%s/assets.extra/lockstep.json", path);
+    write_text(face, "{\"lockstep_export\": 1, \"model\": \"mnist_custom\", \"built_in\": true, "
+                     "\"args\": {\"classes\": 10, \"image_size\": 28}}");
+    imported_destroy(read_new(path));
+    write_text(face, "{\"lockstep_export\": 1, \"model\": \"mnist_custom\", \"built_in\": true, "
+                     "\"args\": {\"classes\": 10, \"image_size\": 28}, "
+                     "\"files\": [{\"path\": \"../x\", \"bytes\": 1}]}");
+    assert_refused(path, "its list of files is not right");
+    destroy_trained(&digits);
+}
+
 TEST(imported, what_is_missing_or_of_another_network_is_named)
 {
     struct trained digits = make_digits();
