@@ -17,6 +17,7 @@
 #include "convert/face.h"
 #include "convert/onnx_write.h"
 #include "convert/savedmodel_write.h"
+#include "convert/version_name.h"
 
 static const char draft_start[] = "temp-";
 
@@ -32,17 +33,6 @@ static int join(char path[PATH_MAX], const char *directory, const char *name, st
 
 /* ---- versions ---- */
 
-/* Digits only, as servers take them. */
-static bool is_version(const char *name, int64_t *out)
-{
-    char *end;
-    if (*name < '0' || *name > '9')
-        return false;
-    errno = 0;
-    *out = strtoll(name, &end, 10);
-    return !*end && errno == 0;
-}
-
 /* The highest version there, whole or not; 0 when there is none. */
 static int find_highest(const char *directory, int64_t *out, struct error *err)
 {
@@ -52,7 +42,7 @@ static int find_highest(const char *directory, int64_t *out, struct error *err)
     *out = 0;
     for (struct dirent *entry; (entry = readdir(list));) {
         int64_t version;
-        if (is_version(entry->d_name, &version) && version > *out)
+        if (version_name_read(entry->d_name, &version) && version > *out)
             *out = version;
     }
     closedir(list);
@@ -68,7 +58,7 @@ static bool has_model(const char *directory)
 int export_resolve(const char *path, char resolved[PATH_MAX], struct error *err)
 {
     int64_t highest = 0;
-    char name[32];
+    char name[NAME_MAX + 1];
     struct stat info;
     if (stat(path, &info) < 0 || !S_ISDIR(info.st_mode))
         return error_set(err, ERROR_ABSENT, "%s: no such directory", path);
@@ -78,7 +68,7 @@ int export_resolve(const char *path, char resolved[PATH_MAX], struct error *err)
     }
     if (find_highest(path, &highest, err) < 0)
         return -1;
-    snprintf(name, sizeof name, "%" PRId64, highest);
+    version_name_find(path, highest, name);
     if (highest == 0 || join(resolved, path, name, err) < 0 || !has_model(resolved))
         return error_set(err, ERROR_ABSENT, "%s: no saved_model.pb there, nor in a version of it",
                          path);

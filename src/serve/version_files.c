@@ -1,26 +1,18 @@
 #include "serve/version_files.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "convert/imported.h"
-
-static bool read_number(const char *name, int64_t *out)
-{
-    for (const char *at = name; *at; at++)
-        if (!isdigit((unsigned char)*at))
-            return false;
-    errno = 0;
-    *out = *name ? strtoll(name, NULL, 10) : 0;
-    return *name && errno == 0;
-}
+#include "convert/version_name.h"
 
 static int falling(const void *a, const void *b)
 {
@@ -30,10 +22,59 @@ static int falling(const void *a, const void *b)
 
 void version_files_path(const char *directory, int64_t version, char out[PATH_MAX])
 {
-    if (imported_is_file(directory))
+    char name[NAME_MAX + 1];
+    if (imported_is_file(directory)) {
         snprintf(out, PATH_MAX, "%s", directory);
-    else
-        snprintf(out, PATH_MAX, "%s/%" PRId64, directory, version);
+        return;
+    }
+    version_name_find(directory, version, name);
+    snprintf(out, PATH_MAX, "%s/%s", directory, name);
+}
+
+/* FNV-1a. Of one entry, so that the order in which a directory is read does not matter. */
+static const uint64_t mix_start = 0xcbf29ce484222325u;
+static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
+{
+    const unsigned char *at = data;
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ at[i]) * 0x100000001b3u;
+    return hash;
+}
+
+/* Directories are looked at again and again, and the log would be full of it. */
+static bool was_said(const char *directory, int64_t version)
+{
+    enum { REMEMBERED = 64 };
+    static _Atomic uint64_t said[REMEMBERED];
+    uint64_t hash = mix(mix_start, directory, strlen(directory));
+    hash = mix(hash, &version, sizeof version) | 1;
+    for (int i = 0; i < REMEMBERED; i++) {
+        uint64_t before = 0;
+        if (atomic_compare_exchange_strong(&said[i], &before, hash))
+            return false;
+        if (before == hash)
+            return true;
+    }
+    return true;
+}
+
+static int drop_repeated(const char *directory, int64_t *numbers, int count)
+{
+    int kept = 0;
+    for (int i = 0; i < count; i++) {
+        if (kept == 0 || numbers[i] != numbers[kept - 1]) {
+            numbers[kept++] = numbers[i];
+            continue;
+        }
+        char name[NAME_MAX + 1];
+        version_name_find(directory, numbers[i], name);
+        if (!was_said(directory, numbers[i]))
+            log_line(LOG_WARNING,
+                     "%s: several directories are version %" PRId64 "; %s is taken, being the "
+                     "shortest name",
+                     directory, numbers[i], name);
+    }
+    return kept;
 }
 
 int version_files_list(const char *directory, int64_t *out, struct error *err)
@@ -49,22 +90,13 @@ int version_files_list(const char *directory, int64_t *out, struct error *err)
     const struct dirent *entry;
     while (count < VERSION_FILES_MAX && (entry = readdir(entries))) {
         struct stat info;
-        if (read_number(entry->d_name, &out[count]) &&
+        if (version_name_read(entry->d_name, &out[count]) &&
             fstatat(dirfd(entries), entry->d_name, &info, 0) == 0 && S_ISDIR(info.st_mode))
             count++;
     }
     closedir(entries);
     qsort(out, (size_t)count, sizeof *out, falling);
-    return count;
-}
-
-/* FNV-1a. Of one entry, so that the order in which a directory is read does not matter. */
-static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
-{
-    const unsigned char *at = data;
-    for (size_t i = 0; i < bytes; i++)
-        hash = (hash ^ at[i]) * 0x100000001b3u;
-    return hash;
+    return drop_repeated(directory, out, count);
 }
 
 static uint64_t mix_file(uint64_t hash, const struct stat *info)
@@ -91,7 +123,7 @@ static uint64_t stamp_below(int parent, const char *name, int depth, int *left)
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
             fstatat(dirfd(entries), entry->d_name, &info, 0) < 0)
             continue;
-        uint64_t hash = mix(0xcbf29ce484222325u, entry->d_name, strlen(entry->d_name));
+        uint64_t hash = mix(mix_start, entry->d_name, strlen(entry->d_name));
         hash = mix_file(hash, &info);
         if (S_ISDIR(info.st_mode) && depth < STAMP_DEPTH) {
             uint64_t below = stamp_below(dirfd(entries), entry->d_name, depth + 1, left);

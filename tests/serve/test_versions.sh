@@ -32,4 +32,15 @@ cp -r made/1/assets models/2
 state 2 AVAILABLE
 state 1 END
 
+# --- zeros in front belong to the name, not to the number
+cp -r made/1 00000123
+mv 00000123 models/
+state 123 AVAILABLE
+cp -r made/1 0123
+mv 0123 models/
+wait_for server.log 'several directories are version 123; 0123 is taken'
+rm -r models/[12] models/0123
+run 0 eval ./models --data digits --examples 64
+mentions out "64 examples"
+
 finish

@@ -3,6 +3,7 @@
 #include "serve/repository.h"
 
 #include <inttypes.h>
+#include <limits.h>
 
 #include "base/arena.h"
 #include "base/files.h"
@@ -86,6 +87,19 @@ TEST(repository, serves_the_newest_version)
     ASSERT_INT(ask("m", -1, NULL), ==, 20);
     ASSERT_TRUE(repository_ready(repository));
     ASSERT_INT(fake_models_alive(), ==, 1);
+    close_repository();
+}
+
+TEST(repository, takes_a_version_by_the_name_it_has)
+{
+    open_newest();
+    fake_model_write(directory, 123, "1");
+    char plain[PATH_MAX], padded[PATH_MAX];
+    snprintf(plain, sizeof plain, "%s/123", directory);
+    snprintf(padded, sizeof padded, "%s/00000123", directory);
+    ASSERT_INT(rename(plain, padded), ==, 0);
+    repository_look(repository);
+    ASSERT_INT(ask("m", -1, NULL), ==, 123);
     close_repository();
 }
 
