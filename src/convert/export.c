@@ -140,13 +140,27 @@ static void drop_draft(struct draft *draft)
 
 /* ---- writing ---- */
 
+static int find_next(const char *directory, int64_t *out, struct error *err)
+{
+    if (find_highest(directory, out, err) < 0)
+        return -1;
+    if (*out == INT64_MAX)
+        return error_set(err, ERROR_USAGE,
+                         "%s: there is a version %" PRId64 ", and no higher number: remove it, or "
+                         "export elsewhere",
+                         directory, *out);
+    ++*out;
+    return 0;
+}
+
 int export_prepare(const char *directory, struct error *err)
 {
+    int64_t next;
     if (directory_make(directory, err) < 0)
         return -1;
-    return access(directory, W_OK) == 0
-               ? 0
-               : error_set(err, ERROR_IO, "%s cannot be written to", directory);
+    if (access(directory, W_OK) < 0)
+        return error_set(err, ERROR_IO, "%s cannot be written to", directory);
+    return find_next(directory, &next, err);
 }
 
 /* Last, for it lists all other files. */
@@ -193,9 +207,9 @@ static int publish(const struct draft *draft, const char *directory, struct expo
 {
     for (int i = 0; i < TRIES; i++) {
         char name[32];
-        if (find_highest(directory, &out->version, err) < 0)
+        if (find_next(directory, &out->version, err) < 0)
             return -1;
-        snprintf(name, sizeof name, "%" PRId64, ++out->version);
+        snprintf(name, sizeof name, "%" PRId64, out->version);
         if (join(out->path, directory, name, err) < 0)
             return -1;
         if (rename(draft->path, out->path) == 0)

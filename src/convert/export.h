@@ -19,7 +19,8 @@ struct export_result {
     bool onnx; /* false: the network is too large for one */
 };
 
-/* Before training: can DIRECTORY be written to? Makes it when it is not there. */
+/* Before training: can DIRECTORY be written to, and is there a number left for a version? Makes it
+ * when it is not there. */
 int export_prepare(const char *directory, struct error *err);
 /* The next number after those that are there. `face` may be incomplete (face_complete). A version that
  * cannot be finished leaves nothing behind. */

@@ -116,6 +116,12 @@ run 1 export "$work/nowhere" --export-dir "$work/x"
 run 2 export "$work/run" --export-dir s3://bucket/x
 run 2 eval "$work/models/notes" --data digits
 
+# Behind the highest number there is none.
+mkdir -p "$work/full/9223372036854775807"
+run 2 export "$work/run" --export-dir "$work/full"
+mentions err "there is a version 9223372036854775807, and no higher number"
+holds "$work/full" 9223372036854775807
+
 # A damaged export is refused, with what is wrong.
 cp -r "$work/models/1" "$work/damaged"
 printf x | dd of="$work/damaged/variables/variables.data-00000-of-00001" bs=1 seek=5000 \
