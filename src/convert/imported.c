@@ -214,18 +214,22 @@ static void forget_network(struct imported *model)
 
 /* Of a user's own network the ONNX file says more than TensorFlow's graph, whose operations are
  * smaller; the weights are those of the variables, which have checksums. Columns of tables it does
- * not have: false, and the graph is to be followed. */
-static bool read_beside(const char *directory, struct imported *model)
+ * not have: *read is false, and the graph is to be followed. A file that cannot be read to its end is
+ * a failure of its own, which what the graph lacks would hide. */
+static int read_beside(const char *directory, struct imported *model, bool *read, struct error *err)
 {
     char path[PATH_MAX];
-    struct error ignored;
-    if (join(path, directory, "model.onnx", &ignored) < 0 || access(path, F_OK) < 0)
-        return false;
-    if (onnx_model_open(path, &model->memory->onnx, &ignored) == 0 &&
-        read_own(directory, model, model->memory->onnx, &ignored) == 0)
-        return true;
+    *read = false;
+    if (join(path, directory, "model.onnx", err) < 0)
+        return -1;
+    if (access(path, F_OK) < 0)
+        return 0;
+    *read = onnx_model_open(path, &model->memory->onnx, err) == 0 &&
+            read_own(directory, model, model->memory->onnx, err) == 0;
+    if (*read)
+        return 0;
     forget_network(model);
-    return false;
+    return err && err->code == ERROR_IO ? -1 : 0;
 }
 
 static int read_file(const char *path, struct imported *model, struct error *err)
@@ -269,7 +273,10 @@ static int read_directory(const char *directory, struct imported *model, struct 
                          memory->face.model);
     if (known)
         return read_own(directory, model, known, err);
-    return ours && read_beside(directory, model) ? 0 : savedmodel_read(directory, model, err);
+    bool read = false;
+    if (ours && read_beside(directory, model, &read, err) < 0)
+        return -1;
+    return read ? 0 : savedmodel_read(directory, model, err);
 }
 
 static int fill(const char *path, struct imported *model, struct error *err)
