@@ -12,8 +12,9 @@
 #include "exec/op.h"
 #include "ops/norm.h"
 
-/* Results this large leave the caches before anybody reads them. */
-enum { STREAM_BYTES = 24 * 1024 * 1024 };
+/* Results of STREAM_BYTES leave the caches before anybody reads them; a block of channels of APART_BYTES stays
+ * in those of one core until it is read again. */
+enum { STREAM_BYTES = 24 * 1024 * 1024, APART_BYTES = 2 * 1024 * 1024 };
 
 _Static_assert((int)NORM_MAX_GRADIENTS == (int)OP_MAX_GRADIENTS, "the kernels take what we get");
 
@@ -34,6 +35,7 @@ struct state {
     struct norm_segment segment;
     float epsilon, momentum;
     bool training, masked;
+    bool apart; /* each block of channels by one thread, from its first pass to its last */
 };
 
 /* What forward leaves for backward and commit: [channels, padded] each. */
@@ -64,11 +66,41 @@ static struct kept kept_of(const struct op_run *run)
     return (struct kept){first, first + channels, first + 2 * channels};
 }
 
+/* The scratch: sums of each example, [outer, channels], and four rows of [channels]. */
+struct room {
+    double *sums, *products;
+    float *rows[4];
+};
+
+static size_t room_bytes(const struct state *state)
+{
+    size_t channels = (size_t)padded_channels(state);
+    return (size_t)state->form.outer * channels * 2 * sizeof(double) + 4 * channels * sizeof(float);
+}
+
+static struct room room_of(const struct op_run *run)
+{
+    const struct state *state = run->state;
+    int64_t channels = padded_channels(state), sums = state->form.outer * channels;
+    struct room room = {run->scratch, (double *)run->scratch + sums, {NULL}};
+    for (int i = 0; i < 4; i++)
+        room.rows[i] = (float *)(room.products + sums) + i * channels;
+    return room;
+}
+
 static const struct norm_kernels *choose(int lanes)
 {
     if (norm_kernels_avx512.fits(lanes))
         return &norm_kernels_avx512;
     return norm_kernels_avx2.fits(lanes) ? &norm_kernels_avx2 : &norm_kernels_portable;
+}
+
+static bool go_apart(const struct plan_builder *builder, const struct state *state)
+{
+    const struct layout_form *form = &state->form;
+    int64_t bytes = form->outer * form->spatial * form->inner * (int64_t)sizeof(float);
+    int64_t threads = builder_threads(builder);
+    return bytes <= APART_BYTES && form->blocks % threads == 0;
 }
 
 /* N, C, H, W in memory has its lanes apart (inner 1): ask for channels last instead, unless the
@@ -85,8 +117,7 @@ static struct layout wanted_layout(const struct plan_builder *builder, value_id 
 }
 
 static void declare_backward(struct plan_builder *builder, struct plan_node *node,
-                             const struct state *state, const struct layout *layout,
-                             size_t partial_bytes)
+                             const struct state *state, const struct layout *layout)
 {
     builder_use(builder, node, PASS_BACKWARD, ROLE_INPUT + BATCH_NORM_X, layout);
     builder_use(builder, node, PASS_BACKWARD, ROLE_INPUT + BATCH_NORM_SCALE, NULL);
@@ -103,7 +134,7 @@ static void declare_backward(struct plan_builder *builder, struct plan_node *nod
         builder_use(builder, node, PASS_BACKWARD, ROLE_WORKSPACE, NULL);
     builder_use(builder, node, PASS_BACKWARD, ROLE_KEPT, NULL);
     builder_use(builder, node, PASS_BACKWARD, ROLE_SCRATCH, NULL);
-    builder_buffer(builder, node, ROLE_SCRATCH, partial_bytes);
+    builder_buffer(builder, node, ROLE_SCRATCH, room_bytes(state));
 }
 
 /* The statistics are there. */
@@ -134,23 +165,21 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
     state->segment = (struct norm_segment){.spatial = (size_t)state->form.spatial,
                                            .lanes = lanes,
                                            .stream = layout_bytes(&layout) >= STREAM_BYTES};
+    state->apart = go_apart(builder, state);
     state->epsilon = a->epsilon;
     state->momentum = a->momentum;
     state->training = builder_is_training(builder);
     builder_kernel_name(builder, node, "%s", state->kernels->name);
 
-    size_t channels = (size_t)padded_channels(state);
-    size_t partial_bytes =
-        (size_t)state->form.outer * channels * 2 * sizeof(double) + 4 * channels * sizeof(float);
     for (int i = BATCH_NORM_X; i <= BATCH_NORM_VARIANCE; i++)
         builder_use(builder, node, PASS_FORWARD, ROLE_INPUT + i,
                     i == BATCH_NORM_X ? &layout : NULL);
     if (node->residual >= 0)
         builder_use(builder, node, PASS_FORWARD, ROLE_INPUT + node->input_count, &layout);
     builder_use(builder, node, PASS_FORWARD, ROLE_SCRATCH, NULL);
-    builder_buffer(builder, node, ROLE_SCRATCH, partial_bytes);
+    builder_buffer(builder, node, ROLE_SCRATCH, room_bytes(state));
     builder_use(builder, node, PASS_FORWARD, ROLE_KEPT, NULL);
-    builder_buffer(builder, node, ROLE_KEPT, 3 * channels * sizeof(float));
+    builder_buffer(builder, node, ROLE_KEPT, 3 * (size_t)padded_channels(state) * sizeof(float));
     builder_output(builder, node, &layout);
     /* Batch norm's backward reads its input, so a training plan may not overwrite it; outside
      * training nothing reads it again. */
@@ -164,7 +193,7 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
         builder_buffer(builder, node, ROLE_WORKSPACE,
                        (size_t)segment_count(state) * mask_bytes(state));
     }
-    declare_backward(builder, node, state, &layout, partial_bytes);
+    declare_backward(builder, node, state, &layout);
     declare_recompute(builder, node, &layout);
     return 0;
 }
@@ -178,19 +207,56 @@ struct segment_place {
     size_t partial; /* of the per-example sums */
 };
 
-static struct segment_place place_of(const struct state *state, int64_t index)
+static struct segment_place place_of(const struct state *state, int64_t example, int64_t block)
 {
     size_t elements = (size_t)(state->form.spatial * state->form.inner);
-    size_t block = (size_t)(index % state->form.blocks);
+    size_t index = (size_t)(example * state->form.blocks + block);
     return (struct segment_place){
-        .element = (size_t)index * elements,
-        .mask = (size_t)index * mask_bytes(state),
-        .channel = block * (size_t)state->form.inner,
-        .partial = (size_t)index * (size_t)state->form.inner,
+        .element = index * elements,
+        .mask = index * mask_bytes(state),
+        .channel = (size_t)(block * state->form.inner),
+        .partial = index * (size_t)state->form.inner,
     };
 }
 
-/* sums: [outer, channels]; adds them up in the order of the examples. */
+/* Blocks of channels that take their way through a pass together. */
+struct blocks {
+    int64_t first, count;
+};
+
+/* A block's channels have nothing to do with those of others. Where a block fits into the caches, threads take
+ * one after the other, and read again from there what they just summed; else all blocks go together, and
+ * threads divide their segments. Either way the same bits. */
+static void for_blocks(const struct op_run *run,
+                       void (*work)(const struct op_run *run, struct blocks blocks))
+{
+    const struct state *state = run->state;
+    if (!state->apart) { /* not from within a region, where threads would be made anew each time */
+        work(run, (struct blocks){0, state->form.blocks});
+        return;
+    }
+#pragma omp parallel for schedule(static)
+    for (int64_t block = 0; block < state->form.blocks; block++)
+        work(run, (struct blocks){block, 1});
+}
+
+static int64_t segments_of(const struct state *state, struct blocks blocks)
+{
+    return state->form.outer * blocks.count;
+}
+
+static struct segment_place segment_of(const struct state *state, struct blocks blocks, int64_t i)
+{
+    return place_of(state, i / blocks.count, blocks.first + i % blocks.count);
+}
+
+static void clear_sums(const struct state *state, const struct room *room, size_t partial)
+{
+    memset(room->sums + partial, 0, (size_t)state->form.inner * sizeof(double));
+    memset(room->products + partial, 0, (size_t)state->form.inner * sizeof(double));
+}
+
+/* Adds them up in the order of the examples. */
 static double total(const double *sums, const struct state *state, int64_t channel)
 {
     double sum = 0;
@@ -199,33 +265,32 @@ static double total(const double *sums, const struct state *state, int64_t chann
     return sum;
 }
 
-static void batch_statistics(const struct op_run *run)
+static void batch_statistics(const struct op_run *run, struct blocks blocks)
 {
     const struct state *state = run->state;
     const float *x = run->inputs[BATCH_NORM_X];
-    int64_t channels = padded_channels(state), segments = segment_count(state);
-    double *sums = run->scratch, *squares = sums + state->form.outer * channels;
-    float *pivot = (float *)(squares + state->form.outer * channels);
+    struct room room = room_of(run);
+    float *pivot = room.rows[0];
+    int64_t inner = state->form.inner, first = blocks.first * inner;
+    int64_t end = first + blocks.count * inner;
     /* The first example's first element of each channel: near enough to the mean for the
      * difference of squares not to cancel. */
-    for (int64_t block = 0; block < state->form.blocks; block++)
-        memcpy(pivot + block * state->form.inner,
-               x + block * state->form.spatial * state->form.inner,
-               (size_t)state->form.inner * sizeof(float));
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < segments; i++) {
-        struct segment_place at = place_of(state, i);
-        memset(sums + at.partial, 0, (size_t)state->form.inner * sizeof(double));
-        memset(squares + at.partial, 0, (size_t)state->form.inner * sizeof(double));
-        state->kernels->sum(&state->segment, x + at.element, pivot + at.channel, sums + at.partial,
-                            squares + at.partial);
+    for (int64_t block = blocks.first; block < blocks.first + blocks.count; block++)
+        memcpy(pivot + block * inner, x + block * state->form.spatial * inner,
+               (size_t)inner * sizeof(float));
+#pragma omp parallel for schedule(static) if (!state->apart)
+    for (int64_t i = 0; i < segments_of(state, blocks); i++) {
+        struct segment_place at = segment_of(state, blocks, i);
+        clear_sums(state, &room, at.partial);
+        state->kernels->sum(&state->segment, x + at.element, pivot + at.channel,
+                            room.sums + at.partial, room.products + at.partial);
     }
     struct kept kept = kept_of(run);
     double count = (double)(state->form.outer * state->form.spatial);
-#pragma omp parallel for schedule(static) if (channels >= 256)
-    for (int64_t c = 0; c < channels; c++) {
-        double shift = total(sums, state, c) / count;
-        double variance = total(squares, state, c) / count - shift * shift;
+#pragma omp parallel for schedule(static) if (end - first >= 256)
+    for (int64_t c = first; c < end; c++) {
+        double shift = total(room.sums, state, c) / count;
+        double variance = total(room.products, state, c) / count - shift * shift;
         variance = variance > 0 ? variance : variance < 0 ? 0 : variance; /* NaN stays */
         kept.mean[c] = (float)((double)pivot[c] + shift);
         kept.variance[c] = (float)variance;
@@ -245,22 +310,23 @@ static void running_statistics(const struct op_run *run)
 }
 
 /* With the statistics that were kept; `mask` may be NULL. */
-static void normalise(const struct op_run *run, uint8_t *mask)
+static void normalise(const struct op_run *run, struct blocks blocks, uint8_t *mask)
 {
     const struct state *state = run->state;
     struct kept kept = kept_of(run);
-    int64_t channels = padded_channels(state), segments = segment_count(state);
-    float *factor = run->scratch, *shift = factor + channels, *mean = shift + channels;
-    for (int64_t c = 0; c < channels; c++) {
+    struct room room = room_of(run);
+    float *factor = room.rows[1], *shift = room.rows[2], *mean = room.rows[3];
+    int64_t first = blocks.first * state->form.inner;
+    for (int64_t c = first; c < first + blocks.count * state->form.inner; c++) {
         bool real = c < state->form.channels; /* padding stays zero */
         mean[c] = real ? kept.mean[c] : 0;
         factor[c] = real ? run->inputs[BATCH_NORM_SCALE][c] * kept.inverse[c] : 0;
         shift[c] = real ? run->inputs[BATCH_NORM_SHIFT][c] : 0;
     }
     const float *residual = run->node->residual >= 0 ? run->inputs[run->node->input_count] : NULL;
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < segments; i++) {
-        struct segment_place at = place_of(state, i);
+#pragma omp parallel for schedule(static) if (!state->apart)
+    for (int64_t i = 0; i < segments_of(state, blocks); i++) {
+        struct segment_place at = segment_of(state, blocks, i);
         state->kernels->apply(&state->segment, run->inputs[BATCH_NORM_X] + at.element,
                               residual ? residual + at.element : NULL, mean + at.channel,
                               factor + at.channel, shift + at.channel, run->node->relu,
@@ -268,20 +334,31 @@ static void normalise(const struct op_run *run, uint8_t *mask)
     }
 }
 
-static void forward(const struct op_run *run)
+static void forward_blocks(const struct op_run *run, struct blocks blocks)
 {
     const struct state *state = run->state;
     if (state->training)
-        batch_statistics(run);
-    else
+        batch_statistics(run, blocks);
+    normalise(run, blocks, state->masked ? run->workspace : NULL);
+}
+
+static void forward(const struct op_run *run)
+{
+    const struct state *state = run->state;
+    if (!state->training)
         running_statistics(run);
-    normalise(run, state->masked ? run->workspace : NULL);
+    for_blocks(run, forward_blocks);
 }
 
 /* The mask is there, too. */
+static void recompute_blocks(const struct op_run *run, struct blocks blocks)
+{
+    normalise(run, blocks, NULL);
+}
+
 static void recompute(const struct op_run *run)
 {
-    normalise(run, NULL);
+    for_blocks(run, recompute_blocks);
 }
 
 /* --- Backward --- */
@@ -302,77 +379,77 @@ static struct gradient_pieces pieces_at(const struct gradient_pieces *all, size_
     return here;
 }
 
-/* With g the gradient behind the ReLU: the shift's is sum(g), the scale's sum(g * xhat). */
-static void parameter_gradients(const struct op_run *run, const double *sums,
-                                const double *products)
+/* With g the gradient behind the ReLU: the shift's is sum(g), the scale's sum(g * xhat). For x,
+ * dx = scale * inverse * (g - mean(g) - xhat * mean(g * xhat)), as g * a + (x - mean) * b + c. */
+static void finish_gradients(const struct op_run *run, struct blocks blocks,
+                             const struct room *room)
 {
     const struct state *state = run->state;
     struct kept kept = kept_of(run);
-    for (int64_t c = 0; c < state->form.channels; c++) {
-        if (run->input_gradients[BATCH_NORM_SHIFT])
-            run->input_gradients[BATCH_NORM_SHIFT][c] = (float)total(sums, state, c);
-        if (run->input_gradients[BATCH_NORM_SCALE])
-            run->input_gradients[BATCH_NORM_SCALE][c] =
-                (float)(total(products, state, c) * (double)kept.inverse[c]);
-    }
-}
-
-/* dx = scale * inverse * (g - mean(g) - xhat * mean(g * xhat)), as g * a + (x - mean) * b + c. */
-static void propagation_factors(const struct op_run *run, const double *sums,
-                                const double *products, float *a, float *b, float *c)
-{
-    const struct state *state = run->state;
-    struct kept kept = kept_of(run);
+    float *a = room->rows[0], *b = room->rows[1], *c = room->rows[2];
+    float *shift = run->input_gradients[BATCH_NORM_SHIFT];
+    float *scale = run->input_gradients[BATCH_NORM_SCALE];
     double count = (double)(state->form.outer * state->form.spatial);
-    for (int64_t k = 0; k < padded_channels(state); k++) {
-        bool real = k < state->form.channels;
+    int64_t first = blocks.first * state->form.inner;
+    for (int64_t k = first; k < first + blocks.count * state->form.inner; k++) {
+        a[k] = b[k] = c[k] = 0; /* padding stays zero */
+        if (k >= state->form.channels)
+            continue;
         double inverse = (double)kept.inverse[k];
-        double factor = real ? (double)run->inputs[BATCH_NORM_SCALE][k] * inverse : 0;
+        double factor = (double)run->inputs[BATCH_NORM_SCALE][k] * inverse;
+        double sum = total(room->sums, state, k), product = total(room->products, state, k);
         a[k] = (float)factor;
-        b[k] = real ? (float)(-factor * inverse * inverse * total(products, state, k) / count) : 0;
-        c[k] = real ? (float)(-factor * total(sums, state, k) / count) : 0;
+        b[k] = (float)(-factor * inverse * inverse * product / count);
+        c[k] = (float)(-factor * sum / count);
+        if (shift)
+            shift[k] = (float)sum;
+        if (scale)
+            scale[k] = (float)(product * inverse);
     }
 }
 
-static void backward(const struct op_run *run)
+static void backward_blocks(const struct op_run *run, struct blocks blocks)
 {
     const struct state *state = run->state;
     struct kept kept = kept_of(run);
     const float *x = run->inputs[BATCH_NORM_X];
-    int64_t channels = padded_channels(state), segments = segment_count(state);
-    double *sums = run->scratch, *products = sums + state->form.outer * channels;
-    float *a = (float *)(products + state->form.outer * channels), *b = a + channels,
-          *c = b + channels;
+    struct room room = room_of(run);
     struct gradient_pieces pieces = {.count = run->gradient_count,
                                      .mask = state->masked ? run->workspace : NULL};
     memcpy(pieces.pointers, run->gradients, sizeof pieces.pointers);
     /* The residual's gradient is g itself: written here, it need not be made a second time. */
     float *g = run->node->residual >= 0 ? run->input_gradients[run->node->input_count] : NULL;
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < segments; i++) {
-        struct segment_place at = place_of(state, i);
+    struct norm_segment segment = state->segment;
+    segment.stream &= !state->apart; /* g is read again at once */
+#pragma omp parallel for schedule(static) if (!state->apart)
+    for (int64_t i = 0; i < segments_of(state, blocks); i++) {
+        struct segment_place at = segment_of(state, blocks, i);
         struct gradient_pieces here = pieces_at(&pieces, at.element, at.mask);
-        memset(sums + at.partial, 0, (size_t)state->form.inner * sizeof(double));
-        memset(products + at.partial, 0, (size_t)state->form.inner * sizeof(double));
-        state->kernels->reduce(&state->segment, here.pointers, here.count, here.mask,
-                               x + at.element, kept.mean + at.channel, g ? g + at.element : NULL,
-                               sums + at.partial, products + at.partial);
+        clear_sums(state, &room, at.partial);
+        state->kernels->reduce(&segment, here.pointers, here.count, here.mask, x + at.element,
+                               kept.mean + at.channel, g ? g + at.element : NULL,
+                               room.sums + at.partial, room.products + at.partial);
     }
-    parameter_gradients(run, sums, products);
-    if (!run->input_gradients[BATCH_NORM_X])
+    finish_gradients(run, blocks, &room);
+    float *dx = run->input_gradients[BATCH_NORM_X];
+    if (!dx)
         return;
-    propagation_factors(run, sums, products, a, b, c);
     if (g)
         pieces = (struct gradient_pieces){.pointers = {g}, .count = 1};
-    float *dx = run->input_gradients[BATCH_NORM_X];
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < segments; i++) {
-        struct segment_place at = place_of(state, i);
+#pragma omp parallel for schedule(static) if (!state->apart)
+    for (int64_t i = 0; i < segments_of(state, blocks); i++) {
+        struct segment_place at = segment_of(state, blocks, i);
         struct gradient_pieces here = pieces_at(&pieces, at.element, at.mask);
         state->kernels->propagate(&state->segment, here.pointers, here.count, here.mask,
-                                  x + at.element, kept.mean + at.channel, a + at.channel,
-                                  b + at.channel, c + at.channel, dx + at.element);
+                                  x + at.element, kept.mean + at.channel, room.rows[0] + at.channel,
+                                  room.rows[1] + at.channel, room.rows[2] + at.channel,
+                                  dx + at.element);
     }
+}
+
+static void backward(const struct op_run *run)
+{
+    for_blocks(run, backward_blocks);
 }
 
 static void commit(const struct op_run *run)
