@@ -1,6 +1,7 @@
 #include "serve/batcher.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
 #include <time.h>
@@ -10,6 +11,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "serve/inference.h"
+#include "serve/piece.h"
 #include "serve/servable.h"
 #include "serve/stats.h"
 
@@ -17,6 +19,8 @@
 struct seat {
     int index;                /* of what servables compute with */
     struct inference **batch; /* room for max_rows */
+    struct inference *large;  /* or a piece of this one... */
+    int64_t first;            /* ... from this row on */
 };
 
 struct worker {
@@ -30,6 +34,7 @@ struct batcher {
     struct worker *workers;
     struct seat *seats;
     int started;
+    pthread_mutex_t room_lock;  /* held while room is made for the answer of a large question */
     pthread_mutex_t lock;       /* guards all below and every queue; never held while a plan runs */
     pthread_cond_t ready;       /* signalled: a queue has more, or the end has come */
     struct batch_queue *queues; /* those that are not empty */
@@ -58,10 +63,16 @@ static void unlist_queue(struct batcher *batcher, struct batch_queue *queue)
     queue->listed = false;
 }
 
+static void unlist_if_empty(struct batcher *batcher, struct batch_queue *queue)
+{
+    if (queue->listed && batch_queue_is_empty(queue))
+        unlist_queue(batcher, queue);
+}
+
 /* Whether helpers may compute what is next of it. */
 static bool is_quick(const struct batch_queue *queue)
 {
-    return servable_is_quick(queue->servable, queue->first->rows);
+    return queue->first && servable_is_quick(queue->servable, queue->first->rows);
 }
 
 /* The one that is due first, of all or of the quick ones; *due says when. */
@@ -72,6 +83,8 @@ static struct batch_queue *next_queue(const struct batcher *batcher, bool quick,
         if (quick && !is_quick(queue))
             continue;
         double when = batch_queue_due(queue, &batcher->settings.rules, batcher->ending);
+        if (!quick)
+            when = fmin(when, batch_queue_piece_due(queue));
         if (!best || when < *due) {
             best = queue;
             *due = when;
@@ -101,15 +114,26 @@ static int take_batch(struct batcher *batcher, struct batch_queue *queue,
                       struct inference **dropped)
 {
     int count = batch_queue_take(queue, rules, now, seat->batch, rules->max_rows, dropped);
-    if (!queue->first)
-        unlist_queue(batcher, queue);
+    seat->large = NULL;
+    unlist_if_empty(batcher, queue);
     return count;
+}
+
+/* The same of a question that is larger than a batch: 1, or 0 when none of it is wanted any more. */
+static int take_piece(struct batcher *batcher, struct batch_queue *queue, double now,
+                      struct seat *seat, struct inference **dropped)
+{
+    seat->large =
+        batch_queue_take_piece(queue, &batcher->settings.rules, now, &seat->first, dropped);
+    unlist_if_empty(batcher, queue);
+    return seat->large ? 1 : 0;
 }
 
 /* Waits for a batch that is due. 0: look again, -1: the end. Called and left with the lock. */
 static int next_batch(struct worker *worker, struct inference **dropped)
 {
     struct batcher *batcher = worker->batcher;
+    const struct batch_rules *rules = &batcher->settings.rules;
     double due = 0;
     struct batch_queue *queue = next_queue(batcher, false, &due);
     if (!queue && batcher->ending)
@@ -123,7 +147,9 @@ static int next_batch(struct worker *worker, struct inference **dropped)
         wait_until(batcher, due - now);
         return 0;
     }
-    int count = take_batch(batcher, queue, &batcher->settings.rules, now, worker->seat, dropped);
+    int count = batch_queue_piece_due(queue) < batch_queue_due(queue, rules, batcher->ending)
+                    ? take_piece(batcher, queue, now, worker->seat, dropped)
+                    : take_batch(batcher, queue, rules, now, worker->seat, dropped);
     if (batcher->queues)
         pthread_cond_signal(&batcher->ready); /* the rest is for another worker */
     return count;
@@ -179,6 +205,53 @@ static void compute(struct batcher *batcher, const struct seat *seat, int count)
         batch[i]->done(batch[i]);
 }
 
+/* True: it was the last of its question. */
+static bool end_piece(struct batcher *batcher, struct piece *piece, const struct stats_batch *told)
+{
+    struct inference *whole = piece->whole, *part = &piece->part;
+    struct batch_queue *queue = servable_queue(whole->servable);
+    pthread_mutex_lock(&batcher->room_lock);
+    piece_make_room(piece);
+    pthread_mutex_unlock(&batcher->room_lock);
+    if (part->status == SERVE_OK)
+        piece_join(piece);
+    pthread_mutex_lock(&batcher->lock);
+    if (part->status != SERVE_OK && whole->status == SERVE_OK) {
+        whole->status = part->status;
+        whole->error = part->error;
+    }
+    whole->run_seconds += told->input_seconds + told->run_seconds + told->output_seconds;
+    whole->batch = told->rows > whole->batch ? told->rows : whole->batch;
+    bool last = batch_queue_end_piece(queue, whole, batcher->settings.now());
+    unlist_if_empty(batcher, queue);
+    pthread_mutex_unlock(&batcher->lock);
+    return last;
+}
+
+/* The question is counted with its first piece. */
+static void compute_piece(struct batcher *batcher, const struct seat *seat)
+{
+    struct inference *whole = seat->large;
+    struct servable *servable = whole->servable;
+    struct stats_batch told = {.model = servable_name(servable),
+                               .version = servable_version(servable),
+                               .requests = seat->first == 0};
+    struct piece piece;
+    struct inference *part = &piece.part;
+    if (seat->first == 0)
+        told.queue_seconds = whole->queue_seconds = batcher->settings.now() - whole->asked;
+    if (piece_open(&piece, whole, seat->first, batcher->settings.rules.max_rows))
+        servable_run(servable, seat->index, &part, 1, &told);
+    if (batcher->settings.stats)
+        stats_batch(batcher->settings.stats, &told);
+    bool last = end_piece(batcher, &piece, &told);
+    piece_close(&piece);
+    if (!last)
+        return;
+    forget(batcher, whole, 1);
+    whole->done(whole); /* from here on the door may free it */
+}
+
 /* Called and left with the lock, but not held while it computes. */
 static void use_seat(struct batcher *batcher, const struct seat *seat, int count,
                      struct inference *dropped)
@@ -187,7 +260,9 @@ static void use_seat(struct batcher *batcher, const struct seat *seat, int count
         return;
     pthread_mutex_unlock(&batcher->lock);
     finish_dropped(batcher, dropped);
-    if (count > 0)
+    if (count > 0 && seat->large)
+        compute_piece(batcher, seat);
+    else if (count > 0)
         compute(batcher, seat, count);
     pthread_mutex_lock(&batcher->lock);
 }
@@ -245,6 +320,17 @@ static bool refuse(struct inference *inference, enum serve_status status, const 
     return false;
 }
 
+/* To try again would not help. */
+static bool refuse_rows(struct inference *inference, const struct batch_rules *rules)
+{
+    inference->status = SERVE_INVALID;
+    error_set(&inference->error, ERROR_USAGE,
+              "%" PRId64 " rows; at most %" PRId64
+              " may wait (--max-batch-size times --max-enqueued-batches): ask for fewer at a time",
+              inference->rows, batch_queue_limit(rules));
+    return false;
+}
+
 bool batcher_add(struct batcher *batcher, struct inference *inference)
 {
     double now = batcher->settings.now();
@@ -253,6 +339,8 @@ bool batcher_add(struct batcher *batcher, struct inference *inference)
     struct batch_queue *queue = servable_queue(inference->servable);
     struct inference *dropped = NULL;
     const struct batch_rules *rules = &batcher->settings.rules;
+    if (inference->rows > batch_queue_limit(rules))
+        return refuse_rows(inference, rules);
     tell_pending(batcher, inference, 1);
     pthread_mutex_lock(&batcher->lock);
     bool ending = batcher->ending;
@@ -266,11 +354,12 @@ bool batcher_add(struct batcher *batcher, struct inference *inference)
         list_queue(batcher, queue);
         /* Who joins others that wait for more changes nothing before the batch is full. Who asks may
          * be about to help. */
-        if ((queue->count == 1 || batch_queue_due(queue, rules, false) <= now) &&
+        if ((queue->count == 1 || inference->rows > rules->max_rows ||
+             batch_queue_due(queue, rules, false) <= now) &&
             !(inference->asker_helps && servable_is_quick(inference->servable, inference->rows)))
             pthread_cond_signal(&batcher->ready);
-    } else if (queue->listed && !queue->first) {
-        unlist_queue(batcher, queue);
+    } else {
+        unlist_if_empty(batcher, queue);
     }
     pthread_mutex_unlock(&batcher->lock);
     finish_dropped(batcher, dropped);
@@ -327,6 +416,7 @@ int batcher_create(const struct batcher_settings *settings, struct batcher **out
     if (!batcher->settings.now)
         batcher->settings.now = clock_seconds;
     pthread_mutex_init(&batcher->lock, NULL);
+    pthread_mutex_init(&batcher->room_lock, NULL);
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -366,6 +456,7 @@ void batcher_destroy(struct batcher *batcher)
     memory_free(batcher->seats);
     memory_free(batcher->workers);
     pthread_cond_destroy(&batcher->ready);
+    pthread_mutex_destroy(&batcher->room_lock);
     pthread_mutex_destroy(&batcher->lock);
     memory_free(batcher);
 }

@@ -29,8 +29,8 @@ struct inference {
     int64_t rows;
     double deadline;       /* clock_seconds(); 0: none */
     bool asker_helps;      /* the thread that asks calls batcher_help soon */
-    atomic_bool cancelled; /* the door may set it until `done`: the question is dropped if it still
-                            * waits */
+    atomic_bool cancelled; /* the door may set it until `done`: the question is dropped if it, or a
+                            * piece of it, still waits */
     struct arena *arena;   /* the door's, for the outputs; the core's alone until `done` */
     /* Called exactly once, on a worker's thread or inside inference_ask (this one's, or another's
      * that made room): hold no lock of yours there. Must be quick: other answers wait. The inference is the door's again from its start. */
@@ -43,11 +43,15 @@ struct inference {
     struct tensor
         *outputs; /* signature->output_count, in that order, rows in the first dimension */
     double queue_seconds, run_seconds;
-    int batch; /* rows that were computed together; 0: none were */
+    int batch; /* rows that were computed together, the most of its pieces'; 0: none were */
 
     /* The batcher's: */
     struct inference *next;
     double asked; /* clock_seconds() */
+    /* Of one with more rows than a batch, which is computed in pieces: */
+    double queued; /* clock_seconds(): since when its next piece stands in line */
+    int64_t taken; /* rows that are in a piece already, or need not be any more */
+    int running;   /* pieces being computed */
 };
 
 /* Checks the inputs against the signature (kinds, shapes, equal rows), then queues. What cannot be

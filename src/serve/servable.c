@@ -375,72 +375,6 @@ static void set_batch(struct servable *servable, struct lane *lane, int size)
         lane->inputs[i].shape.dim[0] = servable->sizes[size];
 }
 
-/* Of one question with more rows than a plan: rows [first, first + rows) of its inputs. */
-static void slice(const struct signature *signature, const struct tensor *inputs, int64_t first,
-                  int64_t rows, struct tensor *out)
-{
-    for (int i = 0; i < signature->input_count; i++) {
-        out[i] = inputs[i];
-        out[i].shape.dim[0] = 1;
-        out[i].data = (char *)inputs[i].data + (size_t)first * tensor_bytes(&out[i]);
-        out[i].shape.dim[0] = rows;
-    }
-}
-
-/* Puts a piece's answer into that of all. */
-static void join(struct inference *inference, struct tensor *pieces, int64_t first)
-{
-    for (int i = 0; i < inference->signature->output_count; i++) {
-        struct tensor *whole = &inference->outputs[i];
-        if (first == 0) {
-            *whole = pieces[i];
-            whole->shape.dim[0] = inference->rows;
-            whole->data = arena_take(inference->arena, tensor_bytes(whole));
-            if (!whole->data) {
-                inference->status = SERVE_EXHAUSTED;
-                error_set(&inference->error, ERROR_MEMORY, "no memory for the answer");
-                return;
-            }
-        }
-        size_t bytes = tensor_bytes(&pieces[i]);
-        size_t row = bytes / (size_t)pieces[i].shape.dim[0];
-        memcpy((char *)whole->data + (size_t)first * row, pieces[i].data, bytes);
-    }
-}
-
-static void run_in_pieces(struct servable *servable, struct lane *lane, struct inference *inference,
-                          struct stats_batch *told)
-{
-    int max = servable->settings.max_batch;
-    struct tensor *inputs =
-        ARENA_ARRAY(inference->arena, struct tensor, inference->signature->input_count + 1);
-    struct tensor *pieces = take_reply(inference);
-    inference->outputs = take_reply(inference);
-    if (!inputs || !pieces || !inference->outputs)
-        return;
-    for (int64_t first = 0; first < inference->rows && inference->status == SERVE_OK;
-         first += max) {
-        int64_t rows = inference->rows - first < max ? inference->rows - first : max;
-        int size = size_for(servable, rows);
-        double start = clock_seconds();
-        slice(inference->signature, inference->inputs, first, rows, inputs);
-        set_batch(servable, lane, size);
-        prepare(servable, lane, inference, inputs, rows, 0);
-        double prepared = clock_seconds();
-        if (inference->status == SERVE_OK)
-            run_plan(servable, lane, size);
-        double ran = clock_seconds();
-        finish(servable, lane, inference, 0, rows, pieces);
-        if (inference->status == SERVE_OK)
-            join(inference, pieces, first);
-        told->input_seconds += prepared - start;
-        told->run_seconds += ran - prepared;
-        told->output_seconds += clock_seconds() - ran;
-        told->rows += (int)rows;
-        told->padded += servable->sizes[size];
-    }
-}
-
 static void run_together(struct servable *servable, struct lane *lane,
                          struct inference *const *batch, int count, struct stats_batch *told)
 {
@@ -478,8 +412,5 @@ void servable_run(struct servable *servable, int worker, struct inference *const
     struct lane *lane = &servable->lanes[worker];
     for (int i = 0; i < count; i++)
         batch[i]->status = SERVE_OK;
-    if (count == 1 && batch[0]->rows > servable->settings.max_batch)
-        run_in_pieces(servable, lane, batch[0], told);
-    else
-        run_together(servable, lane, batch, count, told);
+    run_together(servable, lane, batch, count, told);
 }

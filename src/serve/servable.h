@@ -64,8 +64,8 @@ int servable_quick_rows(const struct servable *servable);
 size_t servable_memory(const struct servable *servable);
 
 /* Computes these questions together and fills status, error and outputs of each, and the rows and
- * seconds of `told`; does not call `done`. A question with more rows than max_batch must come alone.
- * For one thread per `worker`. */
+ * seconds of `told`; does not call `done`. They have at most max_batch rows together: a question with
+ * more comes in pieces (piece.h). For one thread per `worker`. */
 void servable_run(struct servable *servable, int worker, struct inference *const *batch, int count,
                   struct stats_batch *told);
 

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "convert/imported.h"
 #include "serve/inference.h"
+#include "serve/piece.h"
 #include "serve/predict_message.h"
 #include "serve/servable.h"
 #include "serve/stats.h"
@@ -37,6 +38,20 @@ static int find_message(const void *message, size_t bytes, uint32_t number, stru
     return more;
 }
 
+/* Its answer is of no use to anybody. */
+static int run_piece(struct servable *servable, struct inference *whole, int64_t first,
+                     struct error *err)
+{
+    struct piece piece;
+    struct inference *part = &piece.part;
+    struct stats_batch told = {0};
+    if (piece_open(&piece, whole, first, servable_max_batch(servable)))
+        servable_run(servable, 0, &part, 1, &told);
+    bool good = part->status == SERVE_OK;
+    piece_close(&piece);
+    return good ? 0 : error_set(err, ERROR_FORMAT, "%s", part->error.message);
+}
+
 /* As the batcher would, on the caller's thread: nobody else asks this version yet. */
 static int run(struct servable *servable, const struct signature *signature,
                const struct tensor *inputs, struct arena *arena, struct error *err)
@@ -46,14 +61,13 @@ static int run(struct servable *servable, const struct signature *signature,
                                   .inputs = inputs,
                                   .rows = inputs[0].shape.ndim ? inputs[0].shape.dim[0] : 0,
                                   .arena = arena};
-    struct inference *batch[] = {&inference};
-    struct stats_batch told = {0};
+    int max_rows = servable_max_batch(servable);
     if (inference_check(&inference, err) < 0)
         return -1;
-    servable_run(servable, 0, batch, 1, &told);
-    if (inference.status == SERVE_OK)
-        return 0;
-    return error_set(err, ERROR_FORMAT, "%s", inference.error.message);
+    for (int64_t first = 0; first < inference.rows; first += max_rows)
+        if (run_piece(servable, &inference, first, err) < 0)
+            return -1;
+    return 0;
 }
 
 static int replay(struct servable *servable, struct text_view message, struct arena *arena,

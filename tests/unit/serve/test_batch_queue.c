@@ -66,13 +66,89 @@ TEST(batch_queue, never_splits_a_question_and_never_overtakes)
     ASSERT_TRUE(batch[0] == large);
 }
 
-TEST(batch_queue, gives_a_question_larger_than_a_batch_alone)
+/* Of a question that is taken without any being dropped: its first row. */
+static int64_t take_piece(struct batch_queue *queue, const struct inference *wanted, double now)
+{
+    struct inference *dropped = NULL;
+    int64_t first = -1;
+    ASSERT_TRUE(batch_queue_take_piece(queue, &rules, now, &first, &dropped) == wanted);
+    ASSERT_TRUE(!dropped);
+    return first;
+}
+
+TEST(batch_queue, gives_a_question_larger_than_a_batch_in_pieces)
 {
     struct batch_queue queue = {0};
-    struct inference *batch[SPACE], *dropped = NULL;
-    ASSERT_TRUE(ask(&queue, &rules, 100, 1) != NULL);
-    ASSERT_INT(batch_queue_take(&queue, &rules, 2, batch, SPACE, &dropped), ==, 1);
-    ASSERT_INT(batch[0]->rows, ==, 100);
+    struct inference *large = ask(&queue, &rules, 7, 1);
+    ASSERT_NUMBER(batch_queue_piece_due(&queue), ==, 1);
+    ASSERT_INT(take_piece(&queue, large, 2), ==, 0);
+    ASSERT_INT(queue.large_rows, ==, 3);
+    ASSERT_INT(take_piece(&queue, large, 3), ==, 4); /* beside the first */
+    ASSERT_TRUE(batch_queue_is_empty(&queue));
+    ASSERT_FALSE(batch_queue_end_piece(&queue, large, 4));
+    ASSERT_TRUE(batch_queue_end_piece(&queue, large, 5));
+}
+
+TEST(batch_queue, lets_those_who_came_meanwhile_before_the_next_piece)
+{
+    struct batch_rules roomy = {.max_rows = 4, .max_batches = 8};
+    struct batch_queue queue = {0};
+    struct inference *large = ask(&queue, &roomy, 12, 1), *other = ask(&queue, &roomy, 12, 2);
+    take_piece(&queue, large, 3);
+    ask(&queue, &roomy, 1, 4);
+    ASSERT_FALSE(batch_queue_end_piece(&queue, large, 5));
+    ASSERT_INT(take_piece(&queue, other, 6), ==, 0);
+    ASSERT_NUMBER(batch_queue_due(&queue, &roomy, false), <, batch_queue_piece_due(&queue));
+}
+
+TEST(batch_queue, takes_no_piece_of_a_question_that_is_over)
+{
+    struct batch_queue queue = {0};
+    struct inference *dropped = NULL, *large = ask(&queue, &rules, 8, 1);
+    int64_t first;
+    take_piece(&queue, large, 2);
+    large->deadline = 3;
+    ASSERT_TRUE(batch_queue_take_piece(&queue, &rules, 4, &first, &dropped) == NULL);
+    ASSERT_TRUE(!dropped); /* the piece that is being computed ends it */
+    ASSERT_INT(queue.large_rows, ==, 0);
+    ASSERT_TRUE(batch_queue_end_piece(&queue, large, 5));
+    ASSERT_INT(large->status, ==, SERVE_DEADLINE);
+    ASSERT_CONTAINS(large->error.message, "3.000 s with rows left to compute");
+    large = ask(&queue, &rules, 8, 1);
+    atomic_store(&large->cancelled, true);
+    ASSERT_TRUE(batch_queue_take_piece(&queue, &rules, 4, &first, &dropped) == NULL);
+    ASSERT_TRUE(dropped == large && batch_queue_is_empty(&queue));
+}
+
+TEST(batch_queue, ends_a_question_with_the_piece_after_which_it_is_not_wanted)
+{
+    struct batch_queue queue = {0};
+    struct inference *large = ask(&queue, &rules, 8, 1);
+    take_piece(&queue, large, 2);
+    atomic_store(&large->cancelled, true);
+    ASSERT_TRUE(batch_queue_end_piece(&queue, large, 3));
+    ASSERT_INT(large->status, ==, SERVE_CANCELLED);
+    ASSERT_TRUE(batch_queue_is_empty(&queue));
+    large = ask(&queue, &rules, 8, 4);
+    take_piece(&queue, large, 5);
+    large->status = SERVE_INVALID;
+    ASSERT_TRUE(batch_queue_end_piece(&queue, large, 6));
+    ASSERT_INT(queue.large_rows, ==, 0);
+}
+
+TEST(batch_queue, counts_the_rows_that_a_large_question_has_left)
+{
+    struct batch_queue queue = {0};
+    ASSERT_TRUE(ask(&queue, &rules, 9, 1) == NULL); /* also of an empty one */
+    struct inference *large = ask(&queue, &rules, 8, 1), *dropped = NULL;
+    ASSERT_TRUE(ask(&queue, &rules, 1, 1) == NULL);
+    take_piece(&queue, large, 2);
+    ASSERT_TRUE(ask(&queue, &rules, 4, 3) != NULL);
+    ASSERT_TRUE(ask(&queue, &rules, 1, 3) == NULL);
+    atomic_store(&large->cancelled, true);
+    batch_queue_sweep(&queue, 4, &dropped);
+    ASSERT_TRUE(!dropped); /* a piece of it is being computed */
+    ASSERT_TRUE(ask(&queue, &rules, 4, 5) != NULL);
 }
 
 TEST(batch_queue, refuses_what_is_beyond_its_limit)

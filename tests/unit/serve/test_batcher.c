@@ -138,6 +138,7 @@ static const float *answer(const struct question *question)
 }
 
 static const struct batch_rules plain = {.max_rows = 8, .max_batches = 2};
+static const struct batch_rules roomy = {.max_rows = 8, .max_batches = 4};
 
 /* --- tests ----------------------------------------------------------------------------------- */
 
@@ -216,7 +217,7 @@ TEST(batcher, does_not_wait_when_the_batch_is_full)
 
 TEST(batcher, computes_a_large_question_in_pieces_with_the_same_result)
 {
-    open_fixture(plain, 1);
+    open_fixture(roomy, 1);
     struct question *large = ask(19);
     wait_for(1);
     const float *whole = answer(large);
@@ -228,6 +229,100 @@ TEST(batcher, computes_a_large_question_in_pieces_with_the_same_result)
         wait_for(2 + first / 8);
         ASSERT_BYTES(answer(piece), whole + first * FAKE_OUTPUTS, sizeof(float) * 8 * FAKE_OUTPUTS);
     }
+    close_fixture();
+}
+
+TEST(batcher, computes_others_between_the_pieces_of_a_large_question)
+{
+    open_fixture(roomy, 1);
+    fake_gate_close();
+    struct question *large = ask(24);
+    fake_gate_wait(1); /* with its first piece */
+    struct question *small = ask(1);
+    atomic_store(&time_now, 101);
+    fake_gate_pass(2);
+    wait_for(1);
+    ASSERT_TRUE(answer(small) != NULL);
+    fake_gate_open();
+    wait_for(2);
+    ASSERT_TRUE(answer(large) != NULL);
+    ASSERT_INT(large->inference.batch, ==, 8);
+    close_fixture();
+}
+
+TEST(batcher, computes_no_more_pieces_of_a_question_whose_client_has_left)
+{
+    open_fixture(roomy, 1);
+    fake_gate_close();
+    struct question *large = ask(24);
+    fake_gate_wait(1);
+    atomic_store(&large->inference.cancelled, true);
+    fake_gate_pass(1); /* a second piece would stand at the gate */
+    wait_for(1);
+    ASSERT_INT(large->inference.status, ==, SERVE_CANCELLED);
+    ASSERT_INT(batcher_pending(fixture.batcher), ==, 0);
+    fake_gate_open();
+    close_fixture();
+}
+
+TEST(batcher, computes_no_more_pieces_after_the_deadline)
+{
+    open_fixture(roomy, 1);
+    fake_gate_close();
+    struct question *large = make_question(24);
+    large->inference.deadline = 101;
+    ASSERT_TRUE(batcher_add(fixture.batcher, &large->inference));
+    fake_gate_wait(1);
+    atomic_store(&time_now, 102);
+    fake_gate_pass(1);
+    wait_for(1);
+    ASSERT_INT(large->inference.status, ==, SERVE_DEADLINE);
+    fake_gate_open();
+    close_fixture();
+}
+
+TEST(batcher, computes_pieces_of_one_question_side_by_side)
+{
+    open_fixture(roomy, 3);
+    fake_gate_close();
+    struct question *large = ask(24);
+    fake_gate_wait(3);
+    fake_gate_open();
+    wait_for(1);
+    struct question *alone = make_question(8);
+    memcpy(alone->values, large->values + 16 * FAKE_INPUTS, sizeof(float) * 8 * FAKE_INPUTS);
+    ASSERT_TRUE(batcher_add(fixture.batcher, &alone->inference));
+    wait_for(2);
+    ASSERT_BYTES(answer(large) + 16 * FAKE_OUTPUTS, answer(alone),
+                 sizeof(float) * 8 * FAKE_OUTPUTS);
+    close_fixture();
+}
+
+TEST(batcher, answers_once_when_a_piece_has_a_bad_value)
+{
+    open_fixture(roomy, 2);
+    for (int i = 0; i < 8; i++) {
+        struct question *large = make_question(32);
+        large->values[(8 + i) * FAKE_INPUTS] = 666;
+        ASSERT_TRUE(batcher_add(fixture.batcher, &large->inference));
+        wait_for(i + 1);
+        ASSERT_INT(large->inference.status, ==, SERVE_INVALID);
+        ASSERT_CONTAINS(large->inference.error.message, "666 is a bad value");
+    }
+    ASSERT_INT(batcher_pending(fixture.batcher), ==, 0);
+    close_fixture();
+    ASSERT_INT(answers, ==, 8);
+}
+
+TEST(batcher, refuses_a_question_that_is_larger_than_all_that_may_wait)
+{
+    open_fixture(plain, 1);
+    struct question *large = ask(17);
+    ASSERT_INT(large->inference.status, ==, SERVE_INVALID);
+    ASSERT_CONTAINS(large->inference.error.message, "17 rows; at most 16 may wait");
+    large = ask(16);
+    wait_for(2);
+    ASSERT_TRUE(answer(large) != NULL);
     close_fixture();
 }
 
@@ -344,7 +439,7 @@ TEST(batcher, serves_many_threads)
     pthread_t threads[4];
     open_fixture(wide, 2);
     for (int i = 0; i < 32; i++)
-        make_question(1 + i % 3);
+        make_question(i % 5 == 4 ? 20 : 1 + i % 3);
     for (int t = 0; t < 4; t++)
         ASSERT_INT(pthread_create(&threads[t], NULL, ask_many, &fixture.questions[t * 8]), ==, 0);
     for (int t = 0; t < 4; t++)
@@ -381,6 +476,18 @@ TEST(batcher, lets_the_thread_that_asks_compute)
     ASSERT_TRUE(batcher_help(fixture.batcher));
     ASSERT_INT(answers, ==, 3 + 10);
     ASSERT_FALSE(batcher_help(fixture.batcher));
+    close_fixture();
+}
+
+TEST(batcher, lets_helpers_compute_while_a_large_question_waits)
+{
+    open_idle_fixture(roomy, 1);
+    ask(20);
+    struct question *small = ask_as_helper(1);
+    ASSERT_TRUE(batcher_help(fixture.batcher));
+    ASSERT_TRUE(answer(small) != NULL);
+    ASSERT_FALSE(batcher_help(fixture.batcher));
+    ASSERT_INT(batcher_pending(fixture.batcher), ==, 1);
     close_fixture();
 }
 
