@@ -25,6 +25,21 @@ enum {
 
 /* --- state ----------------------------------------------------------------------------------- */
 
+/* The model's, where it is now. */
+static struct version *find_version(const struct model *model, int64_t number)
+{
+    struct version *version = model->versions;
+    while (version && (version->former || version->number != number))
+        version = version->next;
+    return version;
+}
+
+/* Another has its number: who is told of numbers would take one's end for the other's. */
+static bool is_replaced(const struct model *model, const struct version *version)
+{
+    return version->former && find_version(model, version->number);
+}
+
 static void set_state(struct repository *repository, const struct model *model,
                       struct version *version, enum version_state state, enum serve_status code,
                       const char *message)
@@ -35,25 +50,19 @@ static void set_state(struct repository *repository, const struct model *model,
     snprintf(version->message, sizeof version->message, "%s", message);
     pthread_cond_broadcast(&repository->changed);
     pthread_mutex_unlock(&repository->lock);
-    if (repository->settings.changed)
+    if (repository->settings.changed && !is_replaced(model, version))
         repository->settings.changed(repository->settings.context, model->config.name,
                                      version->number, state, message);
-}
-
-static struct version *find_version(const struct model *model, int64_t number)
-{
-    struct version *version = model->versions;
-    while (version && version->number != number)
-        version = version->next;
-    return version;
 }
 
 static struct version *add_version(struct repository *repository, struct model *model,
                                    int64_t number)
 {
-    struct version *version = memory_allocate(sizeof *version);
+    size_t path_bytes = strlen(model->config.base_path) + 1;
+    struct version *version = memory_allocate(sizeof *version + path_bytes);
     if (!version)
         return NULL;
+    memcpy(version->base_path, model->config.base_path, path_bytes);
     version->number = number;
     version->state = VERSION_START;
     pthread_mutex_lock(&repository->lock);
@@ -211,7 +220,7 @@ static int load_wanted(struct repository *repository, struct model *model)
     int available = 0;
     for (struct version *version = model->versions; version; version = version->next) {
         bool enough = config->policy == POLICY_LATEST && available >= config->latest;
-        if (enough || !version->present || !is_wanted(config, version->number))
+        if (enough || version->former || !version->present || !is_wanted(config, version->number))
             continue;
         char path[PATH_MAX];
         uint64_t before = version->seen ? version->stamp : 0;
@@ -232,7 +241,8 @@ static void unload_unwanted(struct repository *repository, struct model *model)
     int kept = 0;
     for (struct version *version = model->versions; version; version = version->next) {
         bool enough = config->policy == POLICY_LATEST && kept >= config->latest;
-        bool wanted = !enough && version->present && is_wanted(config, version->number);
+        bool wanted =
+            !enough && !version->former && version->present && is_wanted(config, version->number);
         if (version->servable && !wanted)
             unload_version(repository, model, version);
         kept += version->servable && wanted;
@@ -250,7 +260,8 @@ static void forget_ended(struct repository *repository, struct model *model)
         bool old = !version->servable && (!version->present || !failed) &&
                    version->state != VERSION_START && ++ended > ENDED_KEPT;
         bool gone = !version->servable && !version->present && failed;
-        if (old || gone || (version->state == VERSION_START && !version->present)) {
+        bool former = version->former && !version->servable;
+        if (old || gone || former || (version->state == VERSION_START && !version->present)) {
             *at = version->next;
             memory_free(version);
         } else {
@@ -317,6 +328,17 @@ static void retire_model(struct repository *repository, struct model *model)
     model_destroy(model);
 }
 
+/* With another path these are another model's, which answers until its successor does. Those of the
+ * path that it has again are its own again. */
+static void take_over_versions(struct model *model, struct model *next)
+{
+    next->versions = model->versions;
+    next->looked = model->looked && strcmp(next->config.base_path, model->config.base_path) == 0;
+    model->versions = NULL;
+    for (struct version *version = next->versions; version; version = version->next)
+        version->former = strcmp(version->base_path, next->config.base_path) != 0;
+}
+
 /* The next configuration takes over the versions of models that stay. */
 static void apply_configuration(struct repository *repository)
 {
@@ -330,12 +352,8 @@ static void apply_configuration(struct repository *repository)
         repository->configured = repository->looks + 1;
         for (struct model *model = old; model; model = model->next) {
             struct model *next = repository_find(repository, model->config.name);
-            if (!next)
-                continue;
-            next->versions = model->versions;
-            next->looked =
-                model->looked && strcmp(next->config.base_path, model->config.base_path) == 0;
-            model->versions = NULL;
+            if (next)
+                take_over_versions(model, next);
         }
     }
     pthread_mutex_unlock(&repository->lock);

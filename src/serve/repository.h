@@ -49,7 +49,9 @@ int repository_create(const struct repository_settings *settings, struct reposit
  * they are released). Accepts NULL. */
 void repository_destroy(struct repository *repository);
 
-/* What is served from now on: this and only this; models it does not name are let go. Labels that
+/* What is served from now on: this and only this; models it does not name are let go. A model with
+ * another base path is another one: its versions are loaded beside the old ones, which answer until
+ * then. After the first configuration a new path must exist (ERROR_ABSENT). Labels that
  * name versions not loaded are refused unless labels_ahead (a label in use never moves to one).
  * Returns at once; the thread does the rest. From any thread. */
 int repository_configure(struct repository *repository, const struct model_list *models,

@@ -1,8 +1,10 @@
 /* What others ask the repository: which version answers, how all of them are, and to serve something
  * else from now on. */
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/clock.h"
@@ -61,12 +63,19 @@ static const struct version_label *find_label(const struct model *model, const c
     return NULL;
 }
 
+/* One from the path that the model had before only when there is no other. */
 static struct version *choose(const struct model *model, int64_t number)
 {
-    for (struct version *version = model->versions; version; version = version->next)
-        if (version->servable && (number < 0 || version->number == number))
+    struct version *former = NULL;
+    for (struct version *version = model->versions; version; version = version->next) {
+        if (!version->servable || (number >= 0 && version->number != number))
+            continue;
+        if (!version->former)
             return version;
-    return NULL;
+        if (!former)
+            former = version;
+    }
+    return former;
 }
 
 static bool still_loads(const struct model *model)
@@ -342,6 +351,30 @@ static int check_labels(const struct repository *repository, const struct model_
     return 0;
 }
 
+static bool has_path(const struct model *list, const struct model_config *config)
+{
+    for (const struct model *model = list; model; model = model->next)
+        if (strcmp(model->config.name, config->name) == 0 &&
+            strcmp(model->config.base_path, config->base_path) == 0)
+            return true;
+    return false;
+}
+
+/* At the start a path may be missing, and is waited for. Who moves or adds a model while others are
+ * served had better hear of it. */
+static int check_path(struct repository *repository, const struct model_config *config,
+                      struct error *err)
+{
+    pthread_mutex_lock(&repository->lock);
+    bool at_start = repository->configured == 0 && !repository->reconfigure;
+    bool known = has_path(repository->models, config) || has_path(repository->wanted, config);
+    pthread_mutex_unlock(&repository->lock);
+    if (at_start || known || access(config->base_path, F_OK) == 0)
+        return 0;
+    return error_set(err, ERROR_ABSENT, "model %s: %s: %s", config->name, config->base_path,
+                     strerror(errno));
+}
+
 static void destroy_list(struct model *model)
 {
     for (struct model *next; model; model = next) {
@@ -356,6 +389,9 @@ int repository_configure(struct repository *repository, const struct model_list 
     struct model *first = NULL, **end = &first;
     if (config_check_models(models, err) < 0)
         return -1;
+    for (int i = 0; i < models->count; i++)
+        if (check_path(repository, &models->models[i], err) < 0)
+            return -1;
     for (int i = 0; i < models->count; i++) {
         *end = make_model(&models->models[i]);
         if (!*end) {

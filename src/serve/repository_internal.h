@@ -14,13 +14,15 @@ struct version {
     enum serve_status code;
     char message[sizeof((struct error *)0)->message];
     struct servable *servable; /* held while VERSION_AVAILABLE, else NULL */
+    bool former; /* read from a path that the model had before: answers until another is there */
     double loaded_seconds;
     /* The thread's alone: */
     uint64_t stamp;     /* of its files when they were last looked at */
     uint64_t tried;     /* and when they were last read */
     bool seen, present; /* looked at before; there in this look */
     int failures;
-    double next_try; /* clock_seconds() */
+    double next_try;  /* clock_seconds() */
+    char base_path[]; /* the model's when it was found */
 };
 
 struct model {

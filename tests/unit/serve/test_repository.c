@@ -322,6 +322,85 @@ TEST(repository, keeps_loaded_versions_over_another_configuration)
     close_repository();
 }
 
+/* Not held any more: only to tell one from another. */
+static const struct servable *who_answers(void)
+{
+    enum serve_status status;
+    struct error err = {0};
+    struct serve_target target = {"m", -1, NULL};
+    struct servable *servable = repository_hold(repository, &target, &status, &err);
+    ASSERT_TRUE(servable != NULL);
+    servable_release(servable);
+    return servable;
+}
+
+static enum version_state told; /* the last of version 1 */
+static void on_change(void *context, const char *model, int64_t version, enum version_state state,
+                      const char *message)
+{
+    (void)context, (void)model, (void)message;
+    told = version == 1 ? state : told;
+}
+
+/* Version 1 of "m" answers, and this is another directory with a version 1. */
+static const char *open_with_another_path(const char *text)
+{
+    struct error err = {0};
+    open_repository((struct repository_settings){.changed = on_change});
+    configure(&(struct model_config){.name = "m", .base_path = directory, .latest = 1}, 1);
+    fake_model_write(directory, 1, "1");
+    repository_look(repository);
+    const char *other = test_path("other%d", (int)strlen(text));
+    ASSERT_OK(directory_make(other, &err), err);
+    fake_model_write(other, 1, text);
+    return other;
+}
+
+TEST(repository, loads_the_same_number_anew_from_another_path)
+{
+    const char *other = open_with_another_path("2");
+    const struct servable *before = who_answers();
+    configure(&(struct model_config){.name = "m", .base_path = other, .latest = 1}, 1);
+    ASSERT_TRUE(who_answers() == before); /* until the other one is there */
+    repository_look(repository);
+    ASSERT_TRUE(who_answers() != before);
+    ASSERT_INT(fake_models_alive(), ==, 1);
+    ASSERT_INT(told, ==, VERSION_AVAILABLE);
+    ASSERT_INT(state_of(1, NULL, 0), ==, VERSION_AVAILABLE);
+    close_repository();
+}
+
+TEST(repository, serves_from_the_old_path_while_the_new_one_has_nothing_good)
+{
+    const char *other = open_with_another_path("broken");
+    const struct servable *before = who_answers();
+    configure(&(struct model_config){.name = "m", .base_path = other, .latest = 1}, 1);
+    repository_look(repository);
+    repository_look(repository);
+    ASSERT_TRUE(who_answers() == before);
+    ASSERT_INT(ask("m", 1, NULL), ==, 1);
+    configure(&(struct model_config){.name = "m", .base_path = directory, .latest = 1}, 1);
+    repository_look(repository);
+    ASSERT_TRUE(who_answers() == before); /* as if nothing had been */
+    ASSERT_INT(state_of(1, NULL, 0), ==, VERSION_AVAILABLE);
+    close_repository();
+}
+
+TEST(repository, refuses_to_move_to_a_path_that_is_not_there)
+{
+    struct error err = {0};
+    open_newest();
+    fake_model_write(directory, 1, "1");
+    repository_look(repository);
+    struct model_config config = {.name = "m", .base_path = test_path("nowhere"), .latest = 1};
+    struct model_list list = {&config, 1};
+    ASSERT_FAILS(repository_configure(repository, &list, &err), err, ERROR_ABSENT,
+                 "nowhere: No such file or directory");
+    repository_look(repository);
+    ASSERT_INT(ask("m", -1, NULL), ==, 1);
+    close_repository();
+}
+
 TEST(repository, looks_by_itself_and_can_be_waited_for)
 {
     struct error err = {0};
