@@ -254,6 +254,14 @@ int config_check_models(const struct model_list *models, struct error *err)
     return 0;
 }
 
+bool config_wants(const struct model_config *config, int64_t version)
+{
+    for (int i = 0; i < config->version_count; i++)
+        if (config->versions[i] == version)
+            return true;
+    return config->policy != POLICY_SPECIFIC;
+}
+
 /* Of all lists of the text, which protobuf takes for one. */
 static int count_models(const struct source *in, const struct text_proto *field, int *count)
 {

@@ -43,6 +43,9 @@ int config_read_models(const char *name, const char *text, size_t bytes, struct 
  * elsewhere (a gRPC request) must be, too. */
 int config_check_models(const struct model_list *models, struct error *err);
 
+/* Whether its policy asks for a version of that number, if it is there and among the newest. */
+bool config_wants(const struct model_config *config, int64_t version);
+
 /* 0: not given. */
 struct batching_config {
     int64_t max_batch_size, batch_timeout_micros, max_enqueued_batches, num_batch_threads;

@@ -204,14 +204,6 @@ static bool worth_a_try(const struct repository *repository, const struct model 
            clock_seconds() >= version->next_try;
 }
 
-static bool is_wanted(const struct model_config *config, int64_t number)
-{
-    for (int i = 0; i < config->version_count; i++)
-        if (config->versions[i] == number)
-            return true;
-    return config->policy != POLICY_SPECIFIC;
-}
-
 /* Loads what the policy wants, newest first. A newest one that cannot be read does not count: the
  * next older one is better than none. Returns how many are available. */
 static int load_wanted(struct repository *repository, struct model *model)
@@ -220,7 +212,8 @@ static int load_wanted(struct repository *repository, struct model *model)
     int available = 0;
     for (struct version *version = model->versions; version; version = version->next) {
         bool enough = config->policy == POLICY_LATEST && available >= config->latest;
-        if (enough || version->former || !version->present || !is_wanted(config, version->number))
+        if (enough || version->former || !version->present ||
+            !config_wants(config, version->number))
             continue;
         char path[PATH_MAX];
         uint64_t before = version->seen ? version->stamp : 0;
@@ -241,8 +234,8 @@ static void unload_unwanted(struct repository *repository, struct model *model)
     int kept = 0;
     for (struct version *version = model->versions; version; version = version->next) {
         bool enough = config->policy == POLICY_LATEST && kept >= config->latest;
-        bool wanted =
-            !enough && !version->former && version->present && is_wanted(config, version->number);
+        bool wanted = !enough && !version->former && version->present &&
+                      config_wants(config, version->number);
         if (version->servable && !wanted)
             unload_version(repository, model, version);
         kept += version->servable && wanted;
@@ -299,7 +292,7 @@ static bool list_versions(struct repository *repository, struct model *model)
         version->present = false;
     for (int i = 0; i < count; i++) {
         struct version *version = find_version(model, numbers[i]);
-        if (!version && is_wanted(&model->config, numbers[i]))
+        if (!version && config_wants(&model->config, numbers[i]))
             version = add_version(repository, model, numbers[i]);
         if (version)
             version->present = true;

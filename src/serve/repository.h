@@ -51,9 +51,9 @@ void repository_destroy(struct repository *repository);
 
 /* What is served from now on: this and only this; models it does not name are let go. A model with
  * another base path is another one: its versions are loaded beside the old ones, which answer until
- * then. After the first configuration a new path must exist (ERROR_ABSENT). Labels that
- * name versions not loaded are refused unless labels_ahead (a label in use never moves to one).
- * Returns at once; the thread does the rest. From any thread. */
+ * then. After the first configuration a new path must exist (ERROR_ABSENT). Labels that name versions
+ * not loaded are refused unless labels_ahead (a label in use never moves to one), and those of
+ * versions that answer but that the new policy lets go always. Returns at once; the thread does the rest. From any thread. */
 int repository_configure(struct repository *repository, const struct model_list *models,
                          struct error *err);
 /* Until every model has a version available or none left to try, or `seconds` passed. True when all

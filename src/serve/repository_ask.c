@@ -321,13 +321,34 @@ static struct model *make_model(const struct model_config *config)
     return model;
 }
 
-/* A label that clients use may only move to a version that answers; a new one too, unless the user
- * said that it may wait. */
+/* Whether a version that answers now will under this configuration. Of another path nothing is known
+ * yet. */
+static bool will_be_kept(const struct model *model, const struct model_config *config,
+                         int64_t number)
+{
+    int newer = 0;
+    if (config->policy != POLICY_LATEST)
+        return config_wants(config, number);
+    if (strcmp(model->config.base_path, config->base_path) != 0)
+        return true;
+    for (const struct version *version = model->versions; version; version = version->next)
+        newer += version->servable && !version->former && version->number > number;
+    return newer < (config->latest > 1 ? config->latest : 1);
+}
+
+/* A label that clients use may only move to a version that answers and goes on to; a new one too,
+ * unless the user said that it may wait. */
 static int check_label(const struct repository *repository, const struct model_config *config,
                        const struct version_label *label, struct error *err)
 {
     const struct model *model = repository_find(repository, config->name);
-    if (model && choose(model, label->version))
+    bool answers = model && choose(model, label->version);
+    if (answers && !will_be_kept(model, config, label->version))
+        return error_set(err, ERROR_FORMAT,
+                         "model %s: label '%s' names version %" PRId64
+                         ", which the policy beside it does not keep",
+                         config->name, label->name, label->version);
+    if (answers)
         return 0;
     const struct version_label *before = model ? find_label(model, label->name) : NULL;
     if (before && before->version == label->version)

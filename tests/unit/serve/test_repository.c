@@ -291,6 +291,43 @@ TEST(repository, refuses_a_label_for_a_version_that_does_not_answer)
     close_repository();
 }
 
+TEST(repository, refuses_a_label_for_a_version_that_the_policy_beside_it_lets_go)
+{
+    static const int64_t second = 2;
+    struct version_label label = {"stable", 2};
+    struct error err = {0};
+    struct model_config config = {.name = "m", .policy = POLICY_ALL};
+    struct model_list list = {&config, 1};
+    open_repository((struct repository_settings){0});
+    config.base_path = directory;
+    fake_model_write(directory, 1, "1");
+    fake_model_write(directory, 2, "2");
+    configure(&config, 1);
+    repository_look(repository);
+    config.labels = &label;
+    config.label_count = 1;
+    configure(&config, 1);
+    repository_look(repository);
+    label.version = 1;
+    config.policy = POLICY_LATEST;
+    config.latest = 1;
+    ASSERT_FAILS(repository_configure(repository, &list, &err), err, ERROR_FORMAT,
+                 "names version 1, which the policy beside it does not keep");
+    config.policy = POLICY_SPECIFIC;
+    config.versions = &second;
+    config.version_count = 1;
+    ASSERT_FAILS(repository_configure(repository, &list, &err), err, ERROR_FORMAT,
+                 "names version 1, which the policy beside it does not keep");
+    repository_look(repository);
+    ASSERT_INT(ask("m", -1, "stable"), ==, 2);
+    config.policy = POLICY_LATEST;
+    config.latest = 2;
+    configure(&config, 1);
+    repository_look(repository);
+    ASSERT_INT(ask("m", -1, "stable"), ==, 1);
+    close_repository();
+}
+
 TEST(repository, serves_only_what_the_last_configuration_names)
 {
     open_newest();
