@@ -1,16 +1,32 @@
 /* From a request that was read to its questions' answers: what all methods that compute share. */
+#include <inttypes.h>
+
 #include "base/arena.h"
 #include "base/error.h"
 #include "convert/imported.h"
 #include "serve/grpc_internal.h"
 #include "serve/model_spec.h"
 
+/* A version below zero was given, though no version has such a number; to the core it would mean
+ * that none was. */
+bool door_target(struct door_call *call, const struct model_spec *spec, struct serve_target *out)
+{
+    *out = (struct serve_target){.model = spec->name,
+                                 .version = spec->has_version ? spec->version : SERVE_NO_VERSION,
+                                 .label = spec->label};
+    if (!spec->has_version || spec->version >= 0)
+        return true;
+    struct error err = {0};
+    error_set(&err, ERROR_ABSENT, "Servable not found for request: Specific(%.128s, %" PRId64 ")",
+              spec->name, spec->version);
+    door_answer(call, SERVE_NOT_FOUND, err.message);
+    return false;
+}
+
 bool door_hold(struct door_call *call, const struct model_spec *spec)
 {
     struct grpc_backend *backend = &call->thread->door->backend;
-    struct serve_target target = {.model = spec->name,
-                                  .version = spec->has_version ? spec->version : SERVE_NO_VERSION,
-                                  .label = spec->label};
+    struct serve_target target;
     enum serve_status status = SERVE_NOT_FOUND;
     struct error err = {0};
     call->model = spec->name;
@@ -22,6 +38,8 @@ bool door_hold(struct door_call *call, const struct model_spec *spec)
         door_answer(call, SERVE_INVALID, "ModelSpec has no name specified.");
         return false;
     }
+    if (!door_target(call, spec, &target))
+        return false;
     call->servable = backend->hold(backend->context, &target, &status, &err);
     if (!call->servable) {
         door_answer(call, status, err.message);

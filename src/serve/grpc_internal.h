@@ -165,8 +165,11 @@ void door_write(struct door_call *call);
 
 /* Asks all `questions`, whose signature, inputs and rows are filled in; method->finish follows. */
 void door_ask(struct door_call *call);
-/* The model that the spec names, held until the call is over. False: the call was answered. */
 struct model_spec;
+struct serve_target;
+/* Whom the spec names. False: nobody can be, and the call was answered. */
+bool door_target(struct door_call *call, const struct model_spec *spec, struct serve_target *out);
+/* The model that the spec names, held until the call is over. False: the call was answered. */
 bool door_hold(struct door_call *call, const struct model_spec *spec);
 struct signature;
 /* Room for questions of the held model. False: the call was answered. */

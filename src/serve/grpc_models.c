@@ -50,9 +50,9 @@ void status_handle(struct door_call *call)
         return;
     }
     call->model = spec.name;
-    struct serve_target target = {.model = spec.name,
-                                  .version = spec.has_version ? spec.version : SERVE_NO_VERSION,
-                                  .label = spec.label};
+    struct serve_target target;
+    if (!door_target(call, &spec, &target))
+        return;
     enum serve_status status =
         backend->status(backend->context, &target, call->arena, &found, &err);
     if (status == SERVE_OK)

@@ -129,6 +129,33 @@ TEST(grpc_door, says_what_is_wrong_in_tensorflow_servings_words)
     close_scene(&scene);
 }
 
+/* {name: "sums", version: {value: -1}} in front of what the message asks for. */
+static void write_negative_version(struct strbuf *out)
+{
+    strbuf_clear(out);
+    size_t spec = proto_begin(out, 1);
+    proto_add_text(out, 1, "sums");
+    size_t version = proto_begin(out, 2);
+    proto_add_varint(out, 1, (uint64_t)-1);
+    proto_end(out, version);
+    proto_end(out, spec);
+}
+
+TEST(grpc_door, knows_no_version_below_zero)
+{
+    struct scene scene = {0};
+    open_scene(&scene);
+    write_negative_version(&scene.request);
+    ASSERT_INT(call(&scene, predict_path, 20), ==, SERVE_NOT_FOUND);
+    ASSERT_TEXT(scene.reply.message, "Servable not found for request: Specific(sums, -1)");
+    ASSERT_INT(call(&scene, "/tensorflow.serving.ModelService/GetModelStatus", 20), ==,
+               SERVE_NOT_FOUND);
+    proto_add_text(&scene.request, 2, "signature_def");
+    ASSERT_INT(call(&scene, "/tensorflow.serving.PredictionService/GetModelMetadata", 20), ==,
+               SERVE_NOT_FOUND);
+    close_scene(&scene);
+}
+
 TEST(grpc_door, passes_the_deadline_on)
 {
     struct scene scene = {0};
