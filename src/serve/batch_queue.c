@@ -11,11 +11,6 @@ bool batch_queue_is_empty(const struct batch_queue *queue)
     return !queue->first && !queue->first_large;
 }
 
-int64_t batch_queue_limit(const struct batch_rules *rules)
-{
-    return (int64_t)rules->max_rows * rules->max_batches;
-}
-
 static void append(struct batch_queue *queue, struct inference *inference)
 {
     inference->next = NULL;
@@ -54,11 +49,15 @@ static void remove_large(struct batch_queue *queue, struct inference *inference)
 bool batch_queue_add(struct batch_queue *queue, const struct batch_rules *rules,
                      struct inference *inference, double now)
 {
-    if (queue->rows + queue->large_rows + inference->rows > batch_queue_limit(rules))
+    bool large = inference->rows > rules->max_rows;
+    int64_t waiting = large ? queue->large_rows : queue->rows;
+    int64_t limit = (int64_t)rules->max_rows * rules->max_batches;
+    /* The first has nobody to wait for, and others do not wait for all of it. */
+    if (waiting > 0 && waiting + inference->rows > limit)
         return false;
     inference->asked = now;
     inference->taken = inference->running = 0;
-    if (inference->rows > rules->max_rows)
+    if (large)
         append_large(queue, inference, now);
     else
         append(queue, inference);

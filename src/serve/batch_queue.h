@@ -11,7 +11,7 @@ struct servable;
 struct batch_rules {
     int max_rows;        /* of a batch; one question with more is computed in pieces */
     double wait_seconds; /* the first of a batch waits so long for others; 0: not at all */
-    int max_batches;     /* that may wait, in rows / max_rows */
+    int max_batches;     /* that may wait in each line, in rows / max_rows */
     bool alone;          /* one question a batch: batching is off */
     bool strict;         /* one with more rows than max_rows is left where it is */
 };
@@ -31,8 +31,7 @@ struct batch_queue {
 };
 
 bool batch_queue_is_empty(const struct batch_queue *queue);
-int64_t batch_queue_limit(const struct batch_rules *rules); /* of rows that wait */
-/* False: it is full. */
+/* False: its line, of those that fit into a batch or of those that do not, is full. */
 bool batch_queue_add(struct batch_queue *queue, const struct batch_rules *rules,
                      struct inference *inference, double now);
 /* When the next batch of those that fit into one should be computed: now or earlier, or a moment to

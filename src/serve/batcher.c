@@ -320,17 +320,6 @@ static bool refuse(struct inference *inference, enum serve_status status, const 
     return false;
 }
 
-/* To try again would not help. */
-static bool refuse_rows(struct inference *inference, const struct batch_rules *rules)
-{
-    inference->status = SERVE_INVALID;
-    error_set(&inference->error, ERROR_USAGE,
-              "%" PRId64 " rows; at most %" PRId64
-              " may wait (--max-batch-size times --max-enqueued-batches): ask for fewer at a time",
-              inference->rows, batch_queue_limit(rules));
-    return false;
-}
-
 bool batcher_add(struct batcher *batcher, struct inference *inference)
 {
     double now = batcher->settings.now();
@@ -339,8 +328,6 @@ bool batcher_add(struct batcher *batcher, struct inference *inference)
     struct batch_queue *queue = servable_queue(inference->servable);
     struct inference *dropped = NULL;
     const struct batch_rules *rules = &batcher->settings.rules;
-    if (inference->rows > batch_queue_limit(rules))
-        return refuse_rows(inference, rules);
     tell_pending(batcher, inference, 1);
     pthread_mutex_lock(&batcher->lock);
     bool ending = batcher->ending;

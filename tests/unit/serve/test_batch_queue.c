@@ -136,19 +136,23 @@ TEST(batch_queue, ends_a_question_with_the_piece_after_which_it_is_not_wanted)
     ASSERT_INT(queue.large_rows, ==, 0);
 }
 
-TEST(batch_queue, counts_the_rows_that_a_large_question_has_left)
+TEST(batch_queue, counts_the_rows_that_large_questions_have_left_beside_the_others)
 {
     struct batch_queue queue = {0};
-    ASSERT_TRUE(ask(&queue, &rules, 9, 1) == NULL); /* also of an empty one */
-    struct inference *large = ask(&queue, &rules, 8, 1), *dropped = NULL;
+    struct inference *large = ask(&queue, &rules, 9, 1),
+                     *dropped = NULL; /* the first is taken anyway */
+    ASSERT_TRUE(large && ask(&queue, &rules, 5, 1) == NULL);
+    ASSERT_TRUE(ask(&queue, &rules, 4, 1) && ask(&queue, &rules, 4, 1)); /* another line */
     ASSERT_TRUE(ask(&queue, &rules, 1, 1) == NULL);
     take_piece(&queue, large, 2);
-    ASSERT_TRUE(ask(&queue, &rules, 4, 3) != NULL);
-    ASSERT_TRUE(ask(&queue, &rules, 1, 3) == NULL);
+    ASSERT_TRUE(ask(&queue, &rules, 5, 3) == NULL);
+    take_piece(&queue, large, 3);
+    ASSERT_TRUE(ask(&queue, &rules, 5, 3) != NULL);
+    ASSERT_TRUE(ask(&queue, &rules, 5, 3) == NULL);
     atomic_store(&large->cancelled, true);
     batch_queue_sweep(&queue, 4, &dropped);
-    ASSERT_TRUE(!dropped); /* a piece of it is being computed */
-    ASSERT_TRUE(ask(&queue, &rules, 4, 5) != NULL);
+    ASSERT_TRUE(!dropped); /* pieces of it are being computed */
+    ASSERT_INT(queue.large_rows, ==, 5);
 }
 
 TEST(batch_queue, refuses_what_is_beyond_its_limit)

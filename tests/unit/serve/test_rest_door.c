@@ -221,7 +221,7 @@ TEST(rest_door, answers_large_requests)
         used += (size_t)snprintf(body + used, sizeof body - used, "%s[1, 2, %d, 4]", i ? "," : "",
                                  i % 10);
     snprintf(body + used, sizeof body - used, "]}");
-    open_door((struct settings){.rules = {.max_rows = 8, .max_batches = 500}});
+    open_door((struct settings){0});
     ASSERT_CONTAINS(post("/v1/models/m:predict", body), "HTTP/1.1 200 OK");
     int rows = 0;
     for (const char *at = heard; (at = strstr(at, "]")); at++)
