@@ -377,12 +377,15 @@ static void take_leave(struct serving *serving)
         ;
 }
 
-/* Both doors share the time. */
+/* Both doors close before either is waited for: they drain beside each other, within one time. */
 static int drain(struct serving *serving)
 {
     take_leave(serving);
     double until = clock_seconds() + serving->settings->drain_seconds;
     log_line(LOG_INFO, "draining: no new connections, requests in flight finish");
+    rest_door_close(serving->rest);
+    if (serving->grpc)
+        grpc_door_close(serving->grpc);
     rest_door_drain(serving->rest, serving->settings->drain_seconds);
     int left = serving->grpc ? grpc_door_drain(serving->grpc, until - clock_seconds()) : 0;
     left += batcher_pending(core_batcher(serving->core));

@@ -58,6 +58,7 @@ struct server {
     struct tls *tls;             /* NULL: none */
     struct server_connections connections;
     bool closing; /* no new connections, and each ends behind its reply */
+    bool leaving; /* the last words are being said */
     int replying; /* replies that have not left yet; the server's thread only */
     pthread_t thread;
     bool started;
@@ -270,8 +271,9 @@ static void stop_listening(void *context)
 {
     struct server *server = context;
     server->closing = true;
-    if (server->socket)
-        evconnlistener_disable(evhttp_bound_socket_get_listener(server->socket));
+    if (server->socket) /* closed, not paused: the kernel would go on taking connections for us */
+        evhttp_del_accept_socket(server->http, server->socket);
+    server->socket = NULL;
 }
 
 void server_stop_listening(struct server *server)
@@ -282,9 +284,8 @@ void server_stop_listening(struct server *server)
 /* No new connections; streams are told that they are over; then a short while to say it. */
 static void begin_ending(struct server *server)
 {
-    if (server->socket)
-        evhttp_del_accept_socket(server->http, server->socket);
-    server->socket = NULL;
+    server->leaving = true;
+    stop_listening(server);
     for (struct server_stream *stream = server->streams; stream; stream = stream->next)
         server_stream_end(stream, false);
     struct timeval look = {.tv_usec = 5000};
@@ -297,7 +298,7 @@ static void on_wake(evutil_socket_t none, short what, void *context)
 {
     struct server *server = context;
     (void)none, (void)what;
-    if (run_posted(server) && server->socket)
+    if (run_posted(server) && !server->leaving)
         begin_ending(server);
 }
 
@@ -419,7 +420,7 @@ static void on_breath(evutil_socket_t unused, short events, void *context)
     (void)events;
     server->accepted = 0;
     server_connections_sweep(&server->connections);
-    if (!server->socket || server->closing) /* the server ends */
+    if (!server->socket) /* the server ends */
         return;
     struct evconnlistener *listener = evhttp_bound_socket_get_listener(server->socket);
     if (!is_full(server, 0) &&

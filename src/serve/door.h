@@ -3,10 +3,12 @@
  *     int  grpc_door_start(struct serve_core *core, const struct door_options *options,
  *                          struct grpc_door **out, struct error *err);
  *     int  grpc_door_port(const struct grpc_door *door);
+ *     void grpc_door_close(struct grpc_door *door);
  *     int  grpc_door_drain(struct grpc_door *door, double seconds);
  *     void grpc_door_stop(struct grpc_door *door);    (accepts NULL)
  *
- * where drain takes no new calls, lets those in flight end within `seconds` and cancels the rest. */
+ * where close takes no new calls, and drain lets those in flight end within `seconds` and cancels the
+ * rest. */
 #ifndef SERVE_DOOR_H
 #define SERVE_DOOR_H
 

@@ -467,18 +467,23 @@ static bool wait_for_end(struct grpc_door *door, const struct timespec *until)
     return over;
 }
 
+void grpc_door_close(struct grpc_door *door)
+{
+    atomic_store(&door->ending, true);
+    ring_all(door);
+}
+
 int grpc_door_drain(struct grpc_door *door, double seconds)
 {
     struct timespec until;
     if (door->drained)
         return 0;
     door->drained = true;
-    atomic_store(&door->ending, true);
+    grpc_door_close(door);
     clock_gettime(CLOCK_MONOTONIC, &until);
-    int64_t nanoseconds = until.tv_nsec + (int64_t)(seconds * 1e9);
+    int64_t nanoseconds = until.tv_nsec + (int64_t)(seconds > 0 ? seconds * 1e9 : 0);
     until.tv_sec += nanoseconds / 1000000000;
     until.tv_nsec = nanoseconds % 1000000000;
-    ring_all(door);
     if (wait_for_end(door, &until))
         return 0;
     atomic_store(&door->cutting, true);

@@ -51,7 +51,9 @@ int grpc_door_open(const struct grpc_backend *backend, const struct door_options
 int grpc_door_start(struct serve_core *core, const struct door_options *options,
                     struct grpc_door **out, struct error *err);
 int grpc_door_port(const struct grpc_door *door);
-/* Takes no new calls, lets those in flight end within `seconds`, cancels the rest, returns when the core
+/* Takes no new connections and calls from now on; does not wait. */
+void grpc_door_close(struct grpc_door *door);
+/* Closes, lets the calls in flight end within `seconds`, cancels the rest, returns when the core
  * has let go of the last, and tells how many clients did not get the answer that they waited for. */
 int grpc_door_drain(struct grpc_door *door, double seconds);
 void grpc_door_stop(struct grpc_door *door); /* accepts NULL; drains at once if nobody did */

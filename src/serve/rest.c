@@ -215,13 +215,19 @@ static bool next_may_come(struct rest_door *door, double until)
     return may && now < until;
 }
 
+void rest_door_close(struct rest_door *door)
+{
+    if (door)
+        server_stop_listening(door->server);
+}
+
 void rest_door_drain(struct rest_door *door, double seconds)
 {
     static const struct timespec nap = {.tv_nsec = 10000000};
     if (!door)
         return;
     double until = clock_seconds() + seconds;
-    server_stop_listening(door->server);
+    rest_door_close(door);
     wait_until_quiet(door, seconds > 0 ? seconds : 0);
     while (next_may_come(door, until))
         nanosleep(&nap, NULL);

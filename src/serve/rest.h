@@ -15,7 +15,9 @@ int rest_door_start(struct serve_core *core, const struct door_options *options,
                     struct rest_door **out, struct error *err);
 int rest_door_port(const struct rest_door *door);
 const char *rest_door_url(const struct rest_door *door, char *text, size_t bytes);
-/* No new connections; waits until what was asked is answered, at most so long. */
+/* No new connections from now on; does not wait. Accepts NULL. */
+void rest_door_close(struct rest_door *door);
+/* Closes; waits until what was asked is answered, at most so long. */
 void rest_door_drain(struct rest_door *door, double seconds);
 /* Drops what still waits, waits for what is being computed. Accepts NULL. */
 void rest_door_stop(struct rest_door *door);

@@ -26,6 +26,7 @@ start_fake() {
 
 # start_server WORDS...: lockstep serve on free ports; $grpc and $rest are its addresses, $pid its id.
 start_server() {
+    : >"$work/server.log"
     "$LOCKSTEP" serve --host 127.0.0.1 --port auto --rest-port auto "$@" >"$work/server.log" 2>&1 &
     pid=$!
     servers="$servers $pid"

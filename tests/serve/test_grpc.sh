@@ -45,4 +45,35 @@ assert found["requests"] > 0 and set(statuses) <= {"OK", "UNAVAILABLE", "CANCELL
 assert statuses.get("CANCELLED", 0) <= 2, found
 EOF
 
+# Both doors close at once, and both have the whole time: a request that waits in one of them keeps
+# neither open, and takes nothing from the other.
+start_server --model mnist=export --max-batch-size 64 --batch-timeout-micros 2500000 --drain-timeout 20
+/usr/bin/python3 - >body <<'EOF'
+import json
+print(json.dumps({"instances": [[[[0.5]] * 28] * 28]}))
+EOF
+curl -s -o by_rest -w '%{http_code}' -d @body "http://$rest/v1/models/mnist:predict" >code &
+asking=$!
+"$LOCKSTEP" client -s "$grpc" --model mnist --data digits -b 1 -n 1 -w 0 --deadline 20 >by_grpc 2>&1 &
+asking_too=$!
+sleep 0.7
+kill -TERM "$pid"
+sleep 0.7
+/usr/bin/python3 - "$grpc" "$rest" <<'EOF' || fail "a connection was taken after SIGTERM"
+import errno, socket, sys
+for address in sys.argv[1:]:
+    host, port = address.rsplit(":", 1)
+    line = socket.socket()
+    line.settimeout(2)
+    found = line.connect_ex((host, int(port)))
+    assert found == errno.ECONNREFUSED, (address, errno.errorcode.get(found, found))
+EOF
+kill -0 $asking || fail "the request did not wait: $(cat code by_rest)"
+wait $asking
+[ "$(cat code)" = 200 ] || fail "the request in flight: $(cat code by_rest)"
+wait $asking_too || fail "the call in flight: $(cat by_grpc)"
+wait "$pid"
+status=$?
+[ $status -eq 0 ] || fail "serve: exit status $status after SIGTERM: $(tail -3 server.log)"
+
 finish
