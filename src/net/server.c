@@ -15,9 +15,14 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "net/server_connections.h"
+#include "net/server_head.h"
 #include "net/server_internal.h"
 #include "net/tls.h"
 
+enum {
+    METHODS = EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST | EVHTTP_REQ_OPTIONS,
+    OPEN_BODY_LIMIT = 4 << 10, /* of who comes in without the token that others need */
+};
 static const double LAST_WORDS_SECONDS = 0.5;
 
 struct route {
@@ -44,6 +49,7 @@ struct posted {
 
 struct server {
     struct server_settings settings;
+    size_t body_limit;
     struct server_gate gate;
     struct event_base *base;
     struct evhttp *http;
@@ -103,10 +109,8 @@ static struct server_connection *connection_of(struct server *server, struct evh
 static void on_refusal_left(struct evhttp_request *inner, void *context)
 {
     struct server_connection *connection = connection_of(context, inner);
-    if (connection) {
-        connection->busy = false;
-        connection->since = 0;
-    }
+    if (connection)
+        server_connection_answered(connection);
 }
 
 static void on_reply_left(struct evhttp_request *inner, void *context)
@@ -129,6 +133,11 @@ static void on_request(struct evhttp_request *inner, void *context)
     evhttp_request_set_on_complete_cb(inner, on_refusal_left, server);
     if (server->closing)
         evhttp_add_header(evhttp_request_get_output_headers(inner), "Connection", "close");
+    if (connection && connection->refusal.status) {
+        connection->stand_in = NULL;
+        server_refuse(&server->gate, inner, &connection->refusal);
+        return;
+    }
     if (!server_admit(&server->gate, inner))
         return;
     const struct route *route = find_route(server, path && *path ? path : "/",
@@ -220,8 +229,10 @@ void server_reply(struct server_request *request, int status, const char *conten
     }
     server_add_common_headers(inner);
     struct server_connection *connection = connection_of(request->server, inner);
-    if (connection)
+    if (connection) {
         connection->gone = NULL;
+        server_connection_hold(connection, bytes);
+    }
     if (evhttp_request_get_connection(inner)) {
         request->server->replying++;
         evhttp_request_set_on_complete_cb(inner, on_reply_left, request->server);
@@ -419,6 +430,7 @@ static void on_breath(evutil_socket_t unused, short events, void *context)
     (void)unused;
     (void)events;
     server->accepted = 0;
+    server_connections_trim(&server->connections);
     server_connections_sweep(&server->connections);
     if (!server->socket) /* the server ends */
         return;
@@ -448,9 +460,47 @@ static struct bufferevent *on_connection(struct event_base *base, void *context)
     return buffer;
 }
 
+static struct server_refusal judge_head(const struct server *server, const struct server_head *head)
+{
+    const struct server_connections *all = &server->connections;
+    struct server_refusal refusal = {0};
+    bool open = false;
+    if (head->uri) {
+        enum server_entry entry =
+            server_judge(&server->gate, head->method, head->uri, &head->headers, &refusal);
+        if (entry == ENTRY_REFUSED)
+            return refusal;
+        open = entry == ENTRY_OPEN;
+    }
+    if (!head->method)
+        return (struct server_refusal){501, "HTTP has no such method"};
+    if (!(head->method & METHODS))
+        return (struct server_refusal){405, "not by this method"};
+    if (head->body_bytes > server->body_limit || (open && head->chunked) ||
+        (open && head->body_bytes > OPEN_BODY_LIMIT))
+        return (struct server_refusal){413, "the body is larger than this server takes"};
+    if (all->most_held &&
+        (all->held > all->most_held || head->body_bytes > all->most_held - all->held))
+        return (struct server_refusal){429, "too much is being received already; try again later"};
+    return refusal;
+}
+
+static struct server_refusal on_head(void *context, const char *text, size_t bytes)
+{
+    struct server_head head;
+    struct server_refusal refusal;
+    refusal.status = server_head_read(text, bytes, &head, &refusal.text);
+    if (!refusal.status)
+        refusal = judge_head(context, &head);
+    server_head_release(&head);
+    return refusal;
+}
+
 static int watch_connections(struct server *server, struct error *err)
 {
     static const struct timeval quarter = {.tv_usec = 250000};
+    server->connections.judge = on_head;
+    server->connections.context = server;
     evhttp_set_bevcb(server->http, on_connection, server);
     server->breath = event_new(server->base, -1, EV_PERSIST, on_breath, server);
     if (!server->breath || event_add(server->breath, &quarter) < 0)
@@ -461,13 +511,14 @@ static int watch_connections(struct server *server, struct error *err)
 static void set_limits(struct server *server)
 {
     const struct server_settings *settings = &server->settings;
-    evhttp_set_max_headers_size(
-        server->http, (ev_ssize_t)(settings->header_limit ? settings->header_limit : 16 << 10));
-    evhttp_set_max_body_size(server->http,
-                             (ev_ssize_t)(settings->body_limit ? settings->body_limit : 64 << 10));
+    size_t header_limit = settings->header_limit ? settings->header_limit : 16 << 10;
+    server->body_limit = settings->body_limit ? settings->body_limit : 64 << 10;
+    server->connections.header_limit = header_limit;
+    server->connections.most_held = settings->held_limit;
+    evhttp_set_max_headers_size(server->http, (ev_ssize_t)header_limit);
+    evhttp_set_max_body_size(server->http, (ev_ssize_t)server->body_limit);
     evhttp_set_timeout(server->http, (int)(settings->idle_seconds + 0.999));
-    evhttp_set_allowed_methods(server->http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST |
-                                                 EVHTTP_REQ_OPTIONS);
+    evhttp_set_allowed_methods(server->http, METHODS);
     evhttp_set_gencb(server->http, on_request, server);
 }
 
@@ -503,6 +554,7 @@ int server_create(const struct server_settings *settings, struct server **out, s
     server->gate.refused = settings->refused;
     server->gate.context = settings->admit_context;
     server->gate.json_errors = settings->json_errors;
+    server->gate.cors = settings->cors;
     server->connections.request_seconds = settings->request_seconds;
     if (settings->token)
         snprintf(server->gate.token, sizeof server->gate.token, "%s", settings->token);

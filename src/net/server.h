@@ -18,11 +18,16 @@ struct server_request;
 struct server_stream;
 struct tls_settings;
 
-/* Connections that nobody admitted hold descriptors, too: from half of those the process may have on,
+/* Who may come in, and with how much, is decided when the head of a request is there: of a body that
+ * is refused nothing is kept, and its connection is closed behind the answer.
+ * Connections that nobody admitted hold descriptors, too: from half of those the process may have on,
  * no more are taken until some are gone, so that whoever else needs one finds it. */
 struct server_settings {
     struct address address;
     size_t header_limit, body_limit; /* 0: 16 KiB, 64 KiB */
+    /* Bytes of requests and replies that all connections may hold together; 0: no limit. Beyond it
+     * new requests are refused, and bodies that go on growing are cut. */
+    size_t held_limit;
     double idle_seconds; /* a connection that says nothing for so long is closed; 0: 60 */
     int niceness;        /* of the thread: 0 as the caller's, 10 after it and its like */
     /* Who comes in must know it, as ?token=, as a cookie or as "Authorization: Bearer"; NULL: all
@@ -39,7 +44,8 @@ struct server_settings {
     int connections;                /* at the same time; 0: as many as descriptors allow */
     double request_seconds; /* from a request's first byte to its last, the handshake included; 0:
                              * as long as bytes come */
-    bool json_errors;       /* what the server itself refuses is told as {"error": "..."} */
+    bool cors; /* pages from elsewhere may ask: preflights need no token, refusals can be read */
+    bool json_errors; /* what the server itself refuses is told as {"error": "..."} */
 };
 
 /* Binds, so that the port is known and a used one is found out; serves nothing yet. */

@@ -1,4 +1,4 @@
-/* What the server's two files share. */
+/* What the server's files share. */
 #ifndef NET_SERVER_INTERNAL_H
 #define NET_SERVER_INTERNAL_H
 
@@ -6,6 +6,7 @@
 #include <event2/http.h>
 
 #include "net/server.h"
+#include "net/server_connections.h"
 #include "net/token.h"
 
 struct server_request {
@@ -31,7 +32,17 @@ struct server_gate {
     void (*refused)(void *context);
     void *context;
     bool json_errors;
+    bool cors; /* pages from elsewhere may ask: their preflights need no token */
 };
+
+/* May come in; may come in like everybody, to little; or may not. */
+enum server_entry { ENTRY_ADMITTED, ENTRY_OPEN, ENTRY_REFUSED };
+/* Asked of a head; *refusal is set when it is ENTRY_REFUSED. */
+enum server_entry server_judge(const struct server_gate *gate, enum evhttp_cmd_type method,
+                               const struct evhttp_uri *uri, const struct evkeyvalq *headers,
+                               struct server_refusal *refusal);
+void server_refuse(const struct server_gate *gate, struct evhttp_request *inner,
+                   const struct server_refusal *refusal);
 /* Replies to who may not; true when the request may go on. */
 bool server_admit(const struct server_gate *gate, struct evhttp_request *inner);
 /* One line of plain text, or the same as JSON, as the reply. */

@@ -45,4 +45,9 @@ struct door_options {
     void *log_context;
 };
 
+/* Bytes of requests and answers that one connection may have under way, and all of a door together.
+ * 0: no limit, as `message_limit` is. */
+size_t door_most_held_by_one(size_t message_limit);
+size_t door_most_held(size_t message_limit);
+
 #endif

@@ -20,9 +20,6 @@ enum {
     CONNECTION_WINDOW = 16 << 20, /* and of all */
     WRITE_BYTES = 256 << 10,      /* about, that wait for the socket */
     READS = 8,                    /* in a row, before others have their turn */
-    HELD_MESSAGES = 4,            /* of the largest size that a connection may have under way */
-    LEAST_HELD = 32 << 20,        /* bytes of messages that it may have in any case */
-    HELD_BY_ALL = 8,              /* connections that have so many */
     ALIVE_SECONDS = 120,          /* of silence, before TCP asks whether the other is still there */
 };
 static const double farewell_seconds = 5;  /* at most, between "no more, please" and "no more" */
@@ -106,12 +103,8 @@ bool connection_may_hold(const struct door_connection *connection)
 {
     const struct grpc_door *door = connection->thread->door;
     size_t message = door->limits.message_bytes;
-    int64_t most = HELD_MESSAGES * (int64_t)(message < UINT32_MAX ? message : UINT32_MAX);
-    if (message == 0)
-        return true;
-    if (most < LEAST_HELD)
-        most = LEAST_HELD;
-    return connection->held <= most && atomic_load(&door->held) <= HELD_BY_ALL * most;
+    return message == 0 || (connection->held <= (int64_t)door_most_held_by_one(message) &&
+                            atomic_load(&door->held) <= (int64_t)door_most_held(message));
 }
 
 static nghttp2_nv header(const char *name, const char *value, size_t bytes)

@@ -134,6 +134,7 @@ static int open_door(struct rest_door *door, struct error *err)
     bool guarded = !core_admits(door->core, NULL);
     struct server_settings settings = {.address = options->address,
                                        .body_limit = options->message_limit,
+                                       .held_limit = door_most_held(options->message_limit),
                                        .header_limit = 64 << 10,
                                        .idle_seconds = options->idle_seconds,
                                        .request_seconds = options->request_seconds,
@@ -143,6 +144,7 @@ static int open_door(struct rest_door *door, struct error *err)
                                        .refused = on_refused,
                                        .admit_context = door,
                                        .tls = options->tls.certificate ? &tls : NULL,
+                                       .cors = options->cors,
                                        .json_errors = true};
     int threads = options->threads > 0 ? options->threads : 2;
     if (rest_pool_create(threads, &door->pool, err) < 0 ||

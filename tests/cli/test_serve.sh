@@ -230,6 +230,45 @@ ask --cacert "$work/ca.pem" -d @"$work/body" "$url/v1/models/models:predict"
 answers 200
 stop 0
 
+# --- who has no token fills no memory, and what others sent is given back
+serve memory --model "mnist=$work/models" --token-file "$work/tokens"
+ready
+python3 - "$port" "$server" <<'EOP' || fail "memory: see above"
+import socket, sys, threading, time
+port, server = int(sys.argv[1]), sys.argv[2]
+def megabytes():
+    lines = open(f"/proc/{server}/status").read().splitlines()
+    return int([line for line in lines if line.startswith("VmRSS")][0].split()[1]) >> 10
+answers = []
+def send(headers):
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as line:
+        line.sendall(b"POST /v1/models/mnist:predict HTTP/1.1\r\nHost: localhost\r\n" + headers
+                     + b"Content-Length: 30000000\r\n\r\n")
+        for _ in range(30):
+            line.sendall(b"x" * 1000000)
+        answers.append(line.recv(12))
+def send_all(headers):
+    answers.clear()
+    threads = [threading.Thread(target=send, args=(headers,)) for _ in range(6)]
+    most = 0
+    for thread in threads: thread.start()
+    while any(thread.is_alive() for thread in threads):
+        most = max(most, megabytes())
+        time.sleep(0.01)
+    return most
+before = megabytes()
+most = send_all(b"")
+assert answers == [b"HTTP/1.1 401"] * 6 and most < before + 40, (before, most, answers)
+send_all(b"Authorization: Bearer a-long-secret\r\n")
+assert answers == [b"HTTP/1.1 400"] * 6, answers
+for _ in range(100):
+    after = megabytes()
+    if after < before + 40: break
+    time.sleep(0.1)
+assert after < before + 40, (before, after)
+EOP
+stop 0
+
 # --- too many at once: some are refused, none is lost, and SIGTERM waits for those in flight
 serve flood --model "mnist=$work/models" --max-batch-size 4 --max-enqueued-batches 1
 ready

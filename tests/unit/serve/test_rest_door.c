@@ -155,8 +155,8 @@ TEST(rest_door, tells_what_is_wrong_as_json)
     ASSERT_CONTAINS(get("/v1/models/m:predict"), "use POST");
     ASSERT_CONTAINS(get("/v1/models/"), "Missing model name");
     ASSERT_CONTAINS(get("/nowhere"), "HTTP/1.1 404");
-    ASSERT_CONTAINS(heard, "{\"error\": ");
-    ASSERT_CONTAINS(ask_with("DELETE", "/v1/models/m", "", ""), "HTTP/1.1 501");
+    ASSERT_CONTAINS(heard, "{\"error\":");
+    ASSERT_CONTAINS(ask_with("DELETE", "/v1/models/m", "", ""), "HTTP/1.1 405");
     close_door();
 }
 
@@ -300,7 +300,7 @@ TEST(rest_door, admits_only_who_knows_a_token)
     open_door((struct settings){.token_file = file});
     ASSERT_CONTAINS(post("/v1/models/m:predict", row), "HTTP/1.1 401");
     ASSERT_CONTAINS(heard, "WWW-Authenticate: Bearer");
-    ASSERT_CONTAINS(heard, "{\"error\": ");
+    ASSERT_CONTAINS(heard, "{\"error\":");
     ASSERT_CONTAINS(
         ask_with("POST", "/v1/models/m:predict", "Authorization: Bearer secret-two\r\n", row),
         "HTTP/1.1 200");
@@ -308,6 +308,11 @@ TEST(rest_door, admits_only_who_knows_a_token)
         ask_with("POST", "/v1/models/m:predict", "Authorization: Bearer secret-tw\r\n", row),
         "HTTP/1.1 401");
     ASSERT_CONTAINS(get("/readyz"), "HTTP/1.1 200");
+    /* a page from elsewhere: its browser asks without the token, and may read what is wrong */
+    ASSERT_CONTAINS(ask_with("OPTIONS", "/v1/models/m:predict", "Origin: http://a\r\n", ""),
+                    "Access-Control-Allow-Methods: POST, GET");
+    ASSERT_CONTAINS(get("/v1/models/m"), "HTTP/1.1 401");
+    ASSERT_CONTAINS(heard, "Access-Control-Allow-Origin: *");
     ASSERT_CONTAINS(get("/?token=secret-one"), "Set-Cookie: ");
     test_file("tokens", "another-one\n", 12);
     while (!strstr(ask_with("GET", "/v1/models/m", "Authorization: Bearer another-one\r\n", ""),
