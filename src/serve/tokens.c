@@ -25,24 +25,45 @@ struct tokens {
     double looked;
 };
 
-/* Packs the words of the file to its front; how many bytes are left, or -1. */
+static int check_token(const char *path, int line, const char *token, struct error *err)
+{
+    size_t length = strlen(token);
+    if (token[strcspn(token, " \t")])
+        return error_set(err, ERROR_FORMAT,
+                         "%s:%d: a token has no blank in it; a comment has a line of its own", path,
+                         line);
+    if (length < SHORTEST)
+        return error_set(err, ERROR_FORMAT,
+                         "%s:%d: a token of %zu letters can be guessed; at least %d", path, line,
+                         length, SHORTEST);
+    return 0;
+}
+
+/* Without the blanks around it; "" for a comment. */
+static char *trim(char *line)
+{
+    line += strspn(line, " \t");
+    for (size_t length = strlen(line); length > 0 && strchr(" \t\r", line[length - 1]);)
+        line[--length] = '\0';
+    return *line == '#' ? line + strlen(line) : line;
+}
+
+/* Packs the tokens of the file to its front; how many bytes are left, or -1. */
 static long pack(const char *path, char *text, struct error *err)
 {
     size_t used = 0;
-    for (char *line = text, *next; line; line = next) {
+    int number = 1;
+    for (char *line = text, *next; line; line = next, number++) {
         next = strchr(line, '\n');
         if (next)
             *next++ = '\0';
-        line[strcspn(line, "#\r")] = '\0';
-        line += strspn(line, " \t");
-        size_t length = strcspn(line, " \t");
+        char *token = trim(line);
+        size_t length = strlen(token);
         if (length == 0)
             continue;
-        if (length < SHORTEST)
-            return error_set(err, ERROR_FORMAT,
-                             "%s: a token of %zu letters can be guessed; at least %d", path, length,
-                             SHORTEST);
-        memmove(text + used, line, length);
+        if (check_token(path, number, token, err) < 0)
+            return -1;
+        memmove(text + used, token, length);
         used += length;
         text[used++] = '\0';
     }
