@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "convert/imported.h"
+#include "serve/inference.h"
 #include "serve/tensor_message.h"
 #include "serve/value_list.h"
 
@@ -447,7 +448,7 @@ void infer_metadata_write(const char *model, int64_t version, const struct signa
     snprintf(number, sizeof number, "%" PRId64, version);
     proto_add_text(out, 1, model);
     proto_add_text(out, 2, number);
-    proto_add_text(out, 3, "lockstep_savedmodel");
+    proto_add_text(out, 3, INFERENCE_PLATFORM);
     write_tensors(4, signature->inputs, signature->input_count, out);
     write_tensors(5, signature->outputs, signature->output_count, out);
 }

@@ -17,6 +17,8 @@ struct signature;
 struct tensor;
 
 enum { INFERENCE_MAX_ROWS = 1 << 16 };
+/* What the Open Inference Protocol calls the platform, at each door. */
+#define INFERENCE_PLATFORM "lockstep"
 
 /* A door fills the first part, on any thread, and zeroes the rest. Nothing here is allocated or
  * freed by the core; outputs live in `arena`. */

@@ -4,6 +4,7 @@
 
 #include "base/strbuf.h"
 #include "convert/imported.h"
+#include "serve/inference.h"
 #include "serve/repository.h"
 #include "serve/rest_predict.h"
 #include "serve/servable.h"
@@ -107,7 +108,9 @@ void rest_v2_metadata_write(const struct servable *servable, struct strbuf *out)
     const struct signature *signature = rest_v2_signature(servable_model(servable));
     strbuf_add(out, "{\"name\": ");
     write_name(out, servable_name(servable));
-    strbuf_addf(out, ", \"versions\": [\"%" PRId64 "\"], \"platform\": \"lockstep\", \"inputs\": [",
+    strbuf_addf(out,
+                ", \"versions\": [\"%" PRId64 "\"], \"platform\": \"" INFERENCE_PLATFORM
+                "\", \"inputs\": [",
                 servable_version(servable));
     write_v2_tensors(out, signature->inputs, signature->input_count);
     strbuf_add(out, "], \"outputs\": [");

@@ -1,4 +1,5 @@
 /* One request of the REST door, from its arrival to its reply. */
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <time.h>
@@ -370,16 +371,32 @@ static void on_gone(void *context)
     stats_gone(core_stats(call->door->core), DOOR_REST);
 }
 
+/* Where the JSON of a body ends behind which binary tensors stand. */
+static int read_json_bytes(struct rest_call *call)
+{
+    static const char name[] = "Inference-Header-Content-Length";
+    const char *length = server_request_header(call->request, name);
+    char *end;
+    call->json_bytes = call->body_bytes;
+    if (!length || !call->path.v2)
+        return 0;
+    errno = 0;
+    call->json_bytes = strtoull(length, &end, 10);
+    if (isdigit((unsigned char)*length) && !*end && !errno)
+        return 0;
+    return error_set(&call->inference.error, ERROR_FORMAT, "%s: '%.40s' is no number of bytes",
+                     name, length);
+}
+
 static void begin_inference(struct rest_call *call)
 {
-    const char *length = server_request_header(call->request, "Inference-Header-Content-Length");
     call->body = server_request_body(call->request, &call->body_bytes);
     if (!call->body)
         call->body = "";
-    call->json_bytes = call->body_bytes;
-    if (length && call->path.v2) {
-        errno = 0;
-        call->json_bytes = strtoull(length, NULL, 10);
+    if (read_json_bytes(call) < 0) {
+        fail(call, SERVE_INVALID);
+        reply(call);
+        return;
     }
     server_request_watch(call->request, on_gone, call);
     call->task.run = run_read;

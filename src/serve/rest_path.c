@@ -67,8 +67,10 @@ static bool take_version(const char **at, int64_t *out)
         return false;
     errno = 0;
     *out = strtoll(*at, &end, 10);
+    if (errno != 0)
+        return false;
     *at = end;
-    return errno == 0;
+    return true;
 }
 
 static bool read_v1_verb(const char *at, struct rest_path *out)
@@ -114,7 +116,8 @@ int rest_path_read(const char *path, struct rest_path *out, struct error *err)
         return error_set(err, ERROR_FORMAT, "Missing model name in request.");
     if (take_word(&at, "/versions/")) {
         if (!take_version(&at, &out->version))
-            return error_set(err, ERROR_FORMAT, "Failed to convert version: %.64s to numeric.", at);
+            return error_set(err, ERROR_FORMAT, "Failed to convert version: %.*s to numeric.",
+                             (int)strcspn(at, "/:") < 64 ? (int)strcspn(at, "/:") : 64, at);
     } else if (!out->v2 && take_word(&at, "/labels/")) {
         if (!take_part(&at, "/:", out->label, sizeof out->label))
             return malformed(path, err);

@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/strbuf.h"
 #include "convert/imported.h"
+#include "serve/inference.h"
 #include "support/test.h"
 
 static struct strbuf message;
@@ -157,4 +158,13 @@ TEST(infer_message, answers_raw_when_it_was_asked_raw)
     infer_reply_write(&raw, &signature, 7, outputs, (bool[]){false, true}, &message);
     ASSERT_INT(count_fields(6, &field), ==, 0);
     ASSERT_INT(count_fields(5, &field), ==, 1);
+}
+
+TEST(infer_message, names_the_same_platform_as_rest)
+{
+    begin();
+    strbuf_clear(&message);
+    infer_metadata_write("net", 1, &signature, &message);
+    static const char platform[] = "\x1a\x08" INFERENCE_PLATFORM "\x22"; /* the whole field */
+    ASSERT_TRUE(memmem(message.text, message.length, platform, sizeof platform - 1));
 }

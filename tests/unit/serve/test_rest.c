@@ -400,6 +400,10 @@ TEST(rest, understands_paths)
                                         "/v2/models/m/labels/x/infer"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         ASSERT_FAILS(rest_path_read(wrong[i], &path, &err), err, ERROR_FORMAT, "");
+    ASSERT_FAILS(rest_path_read("/v1/models/m/versions/99999999999999999999:predict", &path, &err),
+                 err, ERROR_FORMAT, "Failed to convert version: 99999999999999999999 to numeric.");
+    ASSERT_FAILS(rest_path_read("/v1/models/m/versions/x1", &path, &err), err, ERROR_FORMAT,
+                 "Failed to convert version: x1 to numeric.");
 }
 
 TEST(rest, writes_and_reads_base64_of_every_length)

@@ -12,6 +12,7 @@
 #include "base/files.h"
 #include "serve/core.h"
 #include "serve/door.h"
+#include "serve/inference.h"
 #include "support/fake_model.h"
 #include "support/test.h"
 
@@ -154,6 +155,10 @@ TEST(rest_door, tells_what_is_wrong_as_json)
         "Serving signature name: \\\"none\\\" not found");
     ASSERT_CONTAINS(get("/v1/models/m:predict"), "use POST");
     ASSERT_CONTAINS(get("/v1/models/"), "Missing model name");
+    ASSERT_CONTAINS(
+        ask_with("POST", "/v2/models/m/infer", "Inference-Header-Content-Length: 2abc\r\n", "{}"),
+        "HTTP/1.1 400");
+    ASSERT_CONTAINS(heard, "'2abc' is no number of bytes");
     ASSERT_CONTAINS(get("/nowhere"), "HTTP/1.1 404");
     ASSERT_CONTAINS(heard, "{\"error\":");
     ASSERT_CONTAINS(ask_with("DELETE", "/v1/models/m", "", ""), "HTTP/1.1 405");
@@ -168,6 +173,7 @@ TEST(rest_door, tells_of_models)
     ASSERT_CONTAINS(get("/v1/models/m/metadata"),
                     "\"method_name\": \"tensorflow/serving/predict\"");
     ASSERT_CONTAINS(get("/v2/models/m"), "\"datatype\": \"FP32\", \"shape\": [-1, 4]");
+    ASSERT_CONTAINS(heard, "\"platform\": \"" INFERENCE_PLATFORM "\"");
     ASSERT_CONTAINS(get("/v2"), "binary_tensor_data");
     ASSERT_CONTAINS(get("/v2/models/m/ready"), "HTTP/1.1 200");
     ASSERT_CONTAINS(get("/v2/models/n/ready"), "HTTP/1.1 404");
