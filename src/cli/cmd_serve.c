@@ -1,5 +1,6 @@
 #include "cli/command.h"
 #include "cli/serving.h"
+#include "serve/door.h"
 #include "cli/signals.h"
 
 static const struct option options[] = {
@@ -51,11 +52,11 @@ static const struct option options[] = {
                 .help = "gRPC on a UNIX socket, too"),
     OPTION_LONG(serve_settings, rest_timeout_ms, "rest-api-timeout-in-ms", .initial = "30000",
                 OPTION_AT_LEAST(0), .help = "a deadline for REST requests; 0: none"),
-    OPTION_INT(serve_settings, rest_threads, "rest-api-num-threads", .initial = "0",
-               OPTION_AT_LEAST(0), .initial_note = "2",
+    OPTION_INT(serve_settings, rest_threads, "rest-api-num-threads", .initial = "0", .min = 0,
+               .max = DOOR_MOST_THREADS, .initial_note = "2",
                .help = "threads that read and write large REST bodies"),
-    OPTION_INT(serve_settings, grpc_threads, "grpc-max-threads", .initial = "0", OPTION_AT_LEAST(0),
-               .initial_note = "half of the cores",
+    OPTION_INT(serve_settings, grpc_threads, "grpc-max-threads", .initial = "0", .min = 0,
+               .max = DOOR_MOST_THREADS, .initial_note = "half of the cores",
                .help = "threads that read and write gRPC messages"),
     OPTION_FLAG(serve_settings, cors, "rest-api-enable-cors-support",
                 .help = "pages of other sites may ask over REST"),

@@ -21,6 +21,7 @@
 #include "serve/grpc_door.h"
 #include "serve/rest.h"
 
+enum { MOST_WORKERS = 1024 };
 static const double LOOK_EVERY_SECONDS = 0.2;
 
 struct serving {
@@ -163,6 +164,9 @@ static int read_batching(struct serving *serving, struct batcher_settings *out, 
     if (max_rows > 4096)
         return error_set(err, ERROR_USAGE, "%s: max_batch_size %lld; at most 4096 rows",
                          settings->batching_file, (long long)max_rows);
+    if (!given(serving, "num-batch-threads") && file.num_batch_threads > MOST_WORKERS)
+        return error_set(err, ERROR_USAGE, "%s: num_batch_threads %lld; at most %d",
+                         settings->batching_file, (long long)file.num_batch_threads, MOST_WORKERS);
     int64_t micros = file.timeout_given && !given(serving, "batch-timeout-micros")
                          ? file.batch_timeout_micros
                          : settings->timeout_micros;
@@ -177,7 +181,7 @@ static int read_batching(struct serving *serving, struct batcher_settings *out, 
                   .wait_seconds = (double)micros / 1e6,
                   .max_batches = batches < INT_MAX ? (int)batches : INT_MAX,
                   .alone = !settings->batching},
-        .workers = workers < 1024 ? (int)workers : 1024,
+        .workers = (int)workers,
     };
     return 0;
 }

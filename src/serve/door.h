@@ -18,6 +18,8 @@
 #include "net/address.h"
 #include "serve/stats.h"
 
+enum { DOOR_MOST_THREADS = 64 };
+
 /* PEM texts; all NULL: no TLS. */
 struct door_tls {
     const char *certificate, *key;
@@ -30,7 +32,7 @@ struct door_options {
     struct door_tls tls;
     size_t message_limit;          /* bytes of one request */
     int connections;               /* at the same time; 0: as many as descriptors allow */
-    int threads;                   /* 0: the door's own choice */
+    int threads;                   /* at most DOOR_MOST_THREADS; 0: the door's own choice */
     double idle_seconds;           /* a connection that says nothing for so long is closed */
     double request_seconds;        /* from a request's first byte to its last */
     double answer_seconds;         /* a deadline for requests that bring none; 0: none */

@@ -22,7 +22,6 @@
 #include "serve/grpc_connection.h"
 
 enum {
-    MOST_THREADS = 64,
     MOST_STREAMS = 1024, /* of one connection at a time */
     HEADER_BYTES = 16 << 10,
     BACKLOG = 1024,
@@ -182,7 +181,7 @@ static int make_threads(struct grpc_door *door, struct error *err)
     /* The other half is the core's: a thread that computes leaves one to read and write. */
     int half = (threads_available() + 1) / 2;
     int wanted = door->options.threads > 0 ? door->options.threads : half;
-    int count = wanted < MOST_THREADS ? wanted : MOST_THREADS;
+    int count = wanted < DOOR_MOST_THREADS ? wanted : DOOR_MOST_THREADS;
     door->threads = memory_allocate((size_t)count * sizeof *door->threads);
     if (!door->threads)
         return error_set(err, ERROR_MEMORY, "no memory for the gRPC door");

@@ -314,6 +314,13 @@ run 2 serve
 mentions err 'which models?'
 run 2 serve --model x=y --model-config-file z
 run 2 serve --model x=y --rest-port 70000
+run 2 serve --model x=y --grpc-max-threads 65
+mentions err '64'
+run 2 serve --model x=y --rest-api-num-threads 9999
+mentions err '64'
+echo 'num_batch_threads { value: 1025 }' >"$work/batching"
+run 2 serve --model x=y --batching-parameters-file "$work/batching" --rest-port auto --port 0
+mentions err 'num_batch_threads 1025; at most 1024'
 run 2 serve --model x=y --use_alts_credentials
 mentions err 'TLS is what there is'
 run 1 serve --model-config-file "$work/nothing" --rest-port auto --port 0
