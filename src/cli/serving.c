@@ -396,7 +396,10 @@ static int drain(struct serving *serving)
     if (left > 0)
         log_line(LOG_WARNING, "%d requests were not answered within %.0f s", left,
                  serving->settings->drain_seconds);
-    return left > 0 ? STATUS_FAILED : STATUS_DONE;
+    int64_t lost = access_log_lost(serving->log);
+    if (lost > 0)
+        log_line(LOG_WARNING, "%lld lines of the access log are missing", (long long)lost);
+    return left > 0 || lost > 0 ? STATUS_FAILED : STATUS_DONE;
 }
 
 void serving_close(struct serving *serving)

@@ -269,6 +269,18 @@ assert after < before + 40, (before, after)
 EOP
 stop 0
 
+# --- an access log that cannot be written is told of, once, and is no reason not to answer
+serve full --model "mnist=$work/models" --access-log /dev/full
+ready
+for _ in 1 2 3; do
+    ask -d @"$work/body" "$url/v1/models/mnist:predict"
+    answers 200
+done
+stop 1
+[ "$(grep -c 'access log cannot be written: No space left' "$log")" -eq 1 ] ||
+    fail "the full access log: $(cat "$log")"
+grep -q '3 lines of the access log are missing' "$log" || fail "lost lines: $(cat "$log")"
+
 # --- too many at once: some are refused, none is lost, and SIGTERM waits for those in flight
 serve flood --model "mnist=$work/models" --max-batch-size 4 --max-enqueued-batches 1
 ready
