@@ -11,6 +11,8 @@
 #include "base/threads.h"
 #include "cli/client_data.h"
 
+static const double FIRST_PAUSE = 0.01, LONGEST_PAUSE = 1;
+
 /* What all connections share. */
 struct load {
     const struct load_settings *settings;
@@ -36,6 +38,8 @@ struct connection {
     struct flight *flights; /* one for each stream */
     struct load_result result;
     double first, last; /* of what was measured; 0: nothing */
+    double pause;       /* after the last answer that nobody gave; 0: somebody did */
+    double resume;      /* when the next request may be sent */
     struct error err;
     int status;
 };
@@ -87,12 +91,28 @@ static int count_scores(struct connection *connection, const struct flight *flig
     return 0;
 }
 
+/* A server that has gone is asked again, but not as fast as a refusal comes back. Requests that are
+ * due at a rate are sent at that rate. */
+static void pace(struct connection *connection, const struct client_answer *answer)
+{
+    if (connection->load->settings->rate > 0 || answer->status != SERVE_UNAVAILABLE) {
+        connection->pause = 0;
+        return;
+    }
+    if (answer->ended < connection->resume) /* sent together with the one before */
+        return;
+    connection->pause =
+        connection->pause > 0 ? fmin(2 * connection->pause, LONGEST_PAUSE) : FIRST_PAUSE;
+    connection->resume = answer->ended + connection->pause;
+}
+
 static int note(struct connection *connection, const struct flight *flight,
                 const struct client_answer *answer, struct error *err)
 {
     struct load_result *result = &connection->result;
     double ended = answer->ended;
     int status = (int)answer->status;
+    pace(connection, answer);
     if (flight->index < connection->load->settings->warm_up)
         return 0;
     result->statuses[status >= 0 && status < LOAD_STATUSES ? status : SERVE_UNKNOWN]++;
@@ -121,7 +141,8 @@ static bool wait_for_turn(struct connection *connection, int64_t index, double *
     struct load *load = connection->load;
     const struct load_settings *settings = load->settings;
     double now = clock_seconds();
-    *begun = settings->rate > 0 ? load->start + (double)index / settings->rate : now;
+    *begun = settings->rate > 0 ? load->start + (double)index / settings->rate
+                                : fmax(now, connection->resume);
     if (settings->seconds > 0 && *begun >= load->start + settings->seconds)
         return false;
     if (*begun > now && stop_wait(settings->stop, *begun - now, NULL) < 0)
@@ -218,7 +239,8 @@ static int turn_streams(struct streams *streams, struct error *err)
         if (is_over(streams->connection->load))
             streams->next = -1;
         bool more = streams->next >= 0 && streams->idle_count > 0;
-        double left = more ? streams->due - clock_seconds() : -1;
+        double due = fmax(streams->due, streams->connection->resume);
+        double left = more ? due - clock_seconds() : -1;
         if (more && left <= 0)
             status = begin_next(streams, err);
         if (status < 0)

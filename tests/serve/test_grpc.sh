@@ -33,6 +33,7 @@ sleep 1
 kill -TERM "$pid"
 wait "$pid"
 status=$?
+sleep 2 # nobody is there: it asks now and then
 [ $status -eq 0 ] || fail "serve: exit status $status after SIGTERM: $(tail -3 server.log)"
 kill -INT $load
 wait $load
@@ -43,6 +44,7 @@ found = json.load(open(sys.argv[1]))
 statuses = found["statuses"]
 assert found["requests"] > 0 and set(statuses) <= {"OK", "UNAVAILABLE", "CANCELLED"}, found
 assert statuses.get("CANCELLED", 0) <= 2, found
+assert statuses.get("UNAVAILABLE", 0) < 60, found
 EOF
 
 # Both doors close at once, and both have the whole time: a request that waits in one of them keeps
