@@ -256,16 +256,17 @@ def send_all(headers):
         most = max(most, megabytes())
         time.sleep(0.01)
     return most
+keeps_what_is_freed = "libasan" in open(f"/proc/{server}/maps").read()
 before = megabytes()
 most = send_all(b"")
-assert answers == [b"HTTP/1.1 401"] * 6 and most < before + 40, (before, most, answers)
+assert answers == [b"HTTP/1.1 401"] * 6, answers
+assert most < before + 40 or keeps_what_is_freed, (before, most)
 send_all(b"Authorization: Bearer a-long-secret\r\n")
 assert answers == [b"HTTP/1.1 400"] * 6, answers
-for _ in range(100):
-    after = megabytes()
-    if after < before + 40: break
+limit = time.time() + 10
+while megabytes() > before + 40 and not keeps_what_is_freed:
+    assert time.time() < limit, (before, megabytes())
     time.sleep(0.1)
-assert after < before + 40, (before, after)
 EOP
 stop 0
 
