@@ -1,7 +1,7 @@
 #include "cli/command.h"
 #include "cli/serving.h"
-#include "serve/door.h"
 #include "cli/signals.h"
+#include "serve/door.h"
 
 static const struct option options[] = {
     OPTION_ARGUMENT(serve_settings, path, "PATH",
