@@ -185,7 +185,7 @@ FUZZERS  := $(patsubst fuzz/%.c,build/fuzz/%,$(wildcard fuzz/fuzz_*.c))
 
 # Kernels are linked to fuzz what builds networks, and never run there.
 build/fuzz/src/ops/kernel_%.o: FUZZ_FLAGS += $(if $(filter x86_64,$(shell uname -m)),-mavx2 -mfma)
-build/fuzz/src/ops/kernel_%_avx512.o build/fuzz/src/ops/kernel_%_sixteens.o build/fuzz/src/ops/kernel_winograd.o: \
+build/fuzz/src/ops/kernel_%_sixteens.o build/fuzz/src/ops/kernel_winograd.o: \
             FUZZ_FLAGS += $(if $(filter x86_64,$(shell uname -m)),-mavx512f)
 build/fuzz/%.o: %.c | lists
 	@mkdir -p $(@D)
