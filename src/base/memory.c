@@ -53,10 +53,10 @@ static size_t slab_alignment(size_t bytes)
     return bytes < HUGE_PAGE_BYTES ? 4096 : HUGE_PAGE_BYTES;
 }
 
+/* What is left behind the last huge page is in small ones: half of one huge page would be wasted on average. */
 static size_t slab_mapped_bytes(size_t bytes)
 {
-    size_t align = slab_alignment(bytes);
-    return (bytes + align - 1) & ~(align - 1);
+    return (bytes + 4095) & ~(size_t)4095;
 }
 
 /* mmap aligns to small pages only: map more, then give back what sticks out on both sides. */

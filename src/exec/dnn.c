@@ -82,6 +82,15 @@ void dnn_set_threads(int threads)
 #endif
 }
 
+void dnn_forget_primitives(void)
+{
+    int capacity;
+    if (dnnl_get_primitive_cache_capacity(&capacity) != dnnl_success)
+        return;
+    dnnl_set_primitive_cache_capacity(0);
+    dnnl_set_primitive_cache_capacity(capacity);
+}
+
 /* --- Making primitives --- */
 
 static int finish(dnnl_primitive_desc_t description, const char *what, struct dnn_primitive **out,

@@ -26,12 +26,16 @@ const char *dnn_version(void);
 const char *dnn_instruction_set(void);
 /* How many threads primitives made and run from this thread use. */
 void dnn_set_threads(int threads);
+/* The library keeps primitives that were destroyed, in case they are made again: not any more. */
+void dnn_forget_primitives(void);
 
 struct layout layout_plain(const struct shape *shape);         /* row-major float */
 struct layout layout_channels_last(const struct shape *shape); /* N, H, W, C in memory */
 struct layout layout_any(const struct shape *shape);           /* the kernel's choice */
 /* Weights [O, I, ...] as [O / 16][I][...][16]; O is a multiple of 16. */
 struct layout layout_outputs_in_sixteens(const struct shape *shape);
+/* Weights [O, I, H, W] as [O / 32][H][W][I][32]; O is a multiple of 32. */
+struct layout layout_outputs_behind_inputs(const struct shape *shape);
 /* Pictures [N, C, H, W] as [N][C / 8][H][W][8]; C is a multiple of 8. */
 struct layout layout_channels_in_eights(const struct shape *shape);
 /* Weights as [O / size][I / size][...][size of I][size of O]; both are multiples of it. */

@@ -58,6 +58,13 @@ struct layout layout_outputs_in_sixteens(const struct shape *shape)
     return layout;
 }
 
+struct layout layout_outputs_behind_inputs(const struct shape *shape)
+{
+    struct layout layout = layout_channels_last(shape);
+    block(&layout, 0, 32);
+    return layout;
+}
+
 struct layout layout_channels_in_eights(const struct shape *shape)
 {
     struct layout layout = layout_plain(shape);

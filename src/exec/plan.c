@@ -281,6 +281,11 @@ int plan_create(const struct graph *graph, struct params *params,
     return status;
 }
 
+void plans_forget(void)
+{
+    dnn_forget_primitives();
+}
+
 void plan_destroy(struct plan *plan)
 {
     if (!plan)

@@ -53,6 +53,8 @@ typedef void plan_bucket_fn(void *context, int bucket, float *first, size_t coun
 int plan_create(const struct graph *graph, struct params *params,
                 const struct plan_options *options, struct plan **out, struct error *err);
 void plan_destroy(struct plan *plan); /* accepts NULL */
+/* Gives back what is kept to make further plans sooner: primitives that no plan has. */
+void plans_forget(void);
 
 /* The graph's inputs and outputs this plan uses, by position; labels and the loss are not among
  * those of a serving plan. */

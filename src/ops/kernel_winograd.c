@@ -26,6 +26,7 @@ enum {
     KERNEL = 3,
     FEWEST_CHANNELS = 64, /* below, the transforms weigh more than the products */
     FEWEST_TILES = 64,    /* below, those of the weights do */
+    WIDEST = 32,          /* outputs of a product, in registers of 16 lanes */
     MANY_TILES = 96,      /* below, threads divide outputs rather than tiles */
 };
 
@@ -222,21 +223,28 @@ static size_t gradient_bytes(const struct state *state)
            sizeof(float);
 }
 
-/* In serving plans, whose weights are copies of their own, in the order of the transform. */
-static struct winograd_weights weights_of(const struct plan_builder *builder, int64_t in)
+/* In serving plans, whose weights are copies of their own, as many outputs as a product has lie next to each
+ * other. With 32 of them it is the order of the library's kernels for few tiles, so that plans for other
+ * numbers of rows need no copy of their own. */
+static struct winograd_weights weights_of(const struct plan_builder *builder,
+                                          const struct winograd_steps *steps, int64_t in)
 {
-    enum { TAPS = KERNEL * KERNEL, WIDE = WINOGRAD_SIXTEEN };
-    if (builder_is_serving(builder))
-        return (struct winograd_weights){.in = in,
-                                         .out_stride = in * TAPS,
-                                         .lane_stride = 1,
-                                         .in_stride = (int64_t)TAPS * WIDE,
-                                         .tap_stride = WIDE};
-    return (struct winograd_weights){.in = in,
-                                     .out_stride = in * TAPS,
-                                     .lane_stride = in * TAPS,
-                                     .in_stride = TAPS,
-                                     .tap_stride = 1};
+    enum { TAPS = KERNEL * KERNEL };
+    struct winograd_weights weights = {.in = in, .block = steps->wide, .out_stride = in * TAPS};
+    if (!builder_is_serving(builder)) {
+        weights.lane_stride = in * TAPS;
+        weights.in_stride = TAPS;
+        weights.tap_stride = 1;
+    } else if (steps->wide == WIDEST) {
+        weights.lane_stride = 1;
+        weights.in_stride = WIDEST;
+        weights.tap_stride = in * WIDEST;
+    } else {
+        weights.lane_stride = 1;
+        weights.in_stride = (int64_t)TAPS * steps->wide;
+        weights.tap_stride = steps->wide;
+    }
+    return weights;
 }
 
 static struct winograd_weights turn(const struct winograd_weights *weights, int64_t out)
@@ -257,7 +265,7 @@ static void describe(struct plan_builder *builder, const struct plan_node *node,
     struct pass *forward = &state->forward, *back = &state->back;
     int threads = builder_threads(builder);
     *forward = make_pass(steps, x, y, conv.pad_before[0], conv.pad_before[1]);
-    forward->weights = weights_of(builder, forward->in);
+    forward->weights = weights_of(builder, steps, forward->in);
     forward->bias = conv.bias;
     forward->relu = conv.relu;
     forward->add = conv.sum;
@@ -270,11 +278,12 @@ static void describe(struct plan_builder *builder, const struct plan_node *node,
     state->gradient = make_gradient(forward);
 }
 
-static void use_weights(struct plan_builder *builder, struct plan_node *node)
+static void use_weights(struct plan_builder *builder, struct plan_node *node, int wide)
 {
     struct shape shape = builder_shape(builder, node->inputs[CONV_WEIGHTS]);
-    struct layout own =
-        builder_is_serving(builder) ? layout_outputs_in_sixteens(&shape) : layout_plain(&shape);
+    struct layout own = !builder_is_serving(builder) ? layout_plain(&shape)
+                        : wide == WIDEST             ? layout_outputs_behind_inputs(&shape)
+                                                     : layout_outputs_in_sixteens(&shape);
     builder_use(builder, node, PASS_FORWARD, ROLE_INPUT + CONV_WEIGHTS, &own);
 }
 
@@ -315,7 +324,7 @@ static int prepare(struct plan_builder *builder, struct plan_node *node, struct 
     if (state->forward.add)
         builder_accumulate(builder, node);
     builder_use(builder, node, PASS_FORWARD, ROLE_INPUT + CONV_X, &x);
-    use_weights(builder, node);
+    use_weights(builder, node, state->forward.steps->wide);
     if (state->forward.bias)
         builder_use_plain(builder, node, PASS_FORWARD, ROLE_INPUT, CONV_BIAS);
     builder_use(builder, node, PASS_FORWARD, ROLE_SCRATCH, NULL);
@@ -389,18 +398,19 @@ static void run_many(const struct pass *pass, const float *bias, int threads, fl
 
 /* --- The same with few tiles --- */
 
-/* Asks for one of WINOGRAD_PLANES parts of the weights of a piece. */
+/* Asks for one of WINOGRAD_PLANES parts of the weights of a piece, which lie in one run or in one for each
+ * tap. */
 static void fetch_part(const struct pass *pass, int64_t out, int64_t in, int64_t part)
 {
     enum { LINE = 16 };
     const struct winograd_weights *weights = &pass->weights;
     int64_t lines = at_most(pass->in - in, pass->steps->sizes.piece) * weights->in_stride / LINE;
-    int64_t last = (part + 1) * lines / WINOGRAD_PLANES;
-    for (int64_t o = out; o < out + pass->steps->wide; o += WINOGRAD_SIXTEEN) {
-        const float *from = weights->data + o * weights->out_stride + in * weights->in_stride;
-        for (int64_t line = part * lines / WINOGRAD_PLANES; line < last; line++)
-            __builtin_prefetch(from + line * LINE, 0, 2);
-    }
+    int64_t runs = weights->tap_stride > weights->in_stride ? KERNEL * KERNEL : 1;
+    int64_t parts = WINOGRAD_PLANES / runs, run = part / parts, of_run = part % parts;
+    const float *from = weights->data + out * weights->out_stride + run * weights->tap_stride +
+                        in * weights->in_stride;
+    for (int64_t line = of_run * lines / parts; line < (of_run + 1) * lines / parts; line++)
+        __builtin_prefetch(from + line * LINE, 0, 2);
 }
 
 /* As many outputs as a product has. While one piece is multiplied, the weights of the next one come from memory. */

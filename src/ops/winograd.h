@@ -53,11 +53,11 @@ struct winograd_finish {
 };
 
 /* Weights of kernels of 3x3. Those of output o and input i, tap t, are at
- * (o - o % 16) * out_stride + o % 16 * lane_stride + i * in_stride + t * tap_stride. */
-enum { WINOGRAD_SIXTEEN = 16 };
+ * (o - o % block) * out_stride + o % block * lane_stride + i * in_stride + t * tap_stride. */
 struct winograd_weights {
     float *data;
     int64_t in;
+    int block;
     int64_t out_stride, lane_stride, in_stride, tap_stride;
     bool turned;
 };

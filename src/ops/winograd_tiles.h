@@ -357,7 +357,7 @@ INLINE vector take_tap(const struct winograd_weights *weights, const float *from
 
 static int64_t place_of_output(const struct winograd_weights *weights, int64_t out)
 {
-    int64_t lane = out % WINOGRAD_SIXTEEN;
+    int64_t lane = out % weights->block;
     return (out - lane) * weights->out_stride + lane * weights->lane_stride;
 }
 

@@ -160,6 +160,7 @@ static void load_version(struct repository *repository, const struct model *mode
     set_state(repository, model, version, VERSION_LOADING, SERVE_OK, "");
     load(&loading);
     threads_dismiss_helpers(); /* else those of the workers would sleep between two operations */
+    malloc_trim(0);
     if (loading.status < 0) {
         version->failures++;
         version->next_try = clock_seconds() + repository->settings.retry_seconds;

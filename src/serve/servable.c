@@ -246,7 +246,9 @@ int servable_create(const struct servable_settings *settings, struct imported *m
     servable->model = model;
     servable->queue.servable = servable;
     atomic_init(&servable->holders, 1);
-    if (fill(servable, err) < 0) {
+    int status = fill(servable, err);
+    plans_forget();
+    if (status < 0) {
         destroy(servable);
         return -1;
     }
