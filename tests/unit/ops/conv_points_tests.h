@@ -2,6 +2,7 @@
  * pixels out, which the reference cases compare with PyTorch's; and that pictures which are too small keep
  * the library's kernel. For the KERNEL with blocks of LANES channels. */
 #include "base/strbuf.h"
+#include "exec/kernel_rules.h"
 #include "support/subject.h"
 #include "support/test.h"
 
@@ -11,7 +12,8 @@ struct layer {
     const char *window;
 };
 
-static struct subject open_layer(const struct layer *layer, int threads)
+static struct subject open_layer(const struct layer *layer, int threads,
+                                 const struct kernel_rules *rules)
 {
     char text[512];
     snprintf(text, sizeof text,
@@ -20,7 +22,8 @@ static struct subject open_layer(const struct layer *layer, int threads)
              "output y y\ninput label i32\nglobal_avg_pool g y\nflatten f g\n"
              "dense logits f units=4\nsoftmax_cross_entropy each logits label\nloss each\n",
              layer->in * LANES, layer->height, layer->width, layer->out * LANES, layer->window);
-    struct plan_options options = {.mode = PLAN_TRAIN, .batch = layer->batch, .threads = threads};
+    struct plan_options options = {
+        .mode = PLAN_TRAIN, .batch = layer->batch, .threads = threads, .kernels = rules};
     return subject_open(text, options, 7);
 }
 
@@ -56,23 +59,40 @@ enum { LAYERS = sizeof layers / sizeof *layers };
 
 TEST(conv_points, has_the_same_bits_with_any_number_of_threads)
 {
+    static const char text[] = "kernels 1\nconv2d * use points\n";
+    struct kernel_rules *rules;
+    struct error err;
+    ASSERT_OK(kernel_rules_parse("rules", text, strlen(text), &rules, &err), err);
     for (int i = 0; i < LAYERS; i++) {
-        struct subject one = open_layer(&layers[i], 1);
+        struct subject one = open_layer(&layers[i], 1, rules);
         subject_need_kernel(&one, KERNEL);
         struct tensor a = weights_gradient(&one);
         for (int threads = 2; threads <= 5; threads += 3) {
-            struct subject more = open_layer(&layers[i], threads);
+            struct subject more = open_layer(&layers[i], threads, rules);
             struct tensor b = weights_gradient(&more);
             ASSERT_BYTES(a.data, b.data, tensor_bytes(&a));
             subject_close(&more);
         }
         subject_close(&one);
     }
+    kernel_rules_destroy(rules);
 }
 
-TEST(conv_points, leaves_small_pictures_to_the_library)
+static bool is_chosen(struct layer layer)
 {
-    struct subject subject = open_layer(&(struct layer){8, 8, 7, 7, 2, "kernel=1"}, 1);
-    ASSERT_TRUE(!has_kernel(&subject));
+    struct subject subject = open_layer(&layer, 1, NULL);
+    bool chosen = has_kernel(&subject);
     subject_close(&subject);
+    return chosen;
+}
+
+/* Small pictures, and with AVX-512 all that is 1x1. */
+TEST(conv_points, leaves_to_the_library_what_it_does_as_fast)
+{
+    struct subject subject = open_layer(&layers[LAYERS - 1], 1, NULL);
+    subject_need_kernel(&subject, KERNEL); /* or the test is skipped */
+    subject_close(&subject);
+    ASSERT_TRUE(!is_chosen((struct layer){8, 8, 7, 7, 2, "kernel=1"}));
+    ASSERT_TRUE(is_chosen((struct layer){8, 8, 28, 28, 2, "kernel=1"}) == (LANES == 8));
+    ASSERT_TRUE(is_chosen((struct layer){8, 8, 28, 28, 2, "kernel=3 stride=2 padding=same"}));
 }
