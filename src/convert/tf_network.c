@@ -190,6 +190,38 @@ const char *tf_write_bias(struct tf_network *network, const struct node *node, c
     return name;
 }
 
+static bool has_border(const struct window *rows, const struct window *columns)
+{
+    return rows->padding == PADDING_EXPLICIT &&
+           (rows->pad_before || rows->pad_after || columns->pad_before || columns->pad_after);
+}
+
+/* Cells around a picture, with this number in them. */
+static const char *write_border(struct tf_network *network, const struct node *node,
+                                const struct window *rows, const struct window *columns, float fill)
+{
+    struct tf_nodes *nodes = network->nodes;
+    const char *stem = tf_stem(network, node), *value = tf_join(network, stem, "fill");
+    const char *paddings = tf_join(network, stem, "paddings");
+    const char *op = fill == 0 ? "Pad" : "PadV2", *name = tf_join(network, stem, op);
+    int32_t cells[4][2] = {{0, 0},
+                           {rows->pad_before, rows->pad_after},
+                           {columns->pad_before, columns->pad_after},
+                           {0, 0}};
+    tf_const(nodes, paddings, &(struct tensor){DTYPE_I32, SHAPE(4, 2), cells});
+    if (fill != 0)
+        tf_const_float(nodes, value, fill);
+    tf_begin(nodes, op, name);
+    tf_input(nodes, tf_tensor(network, node, 0));
+    tf_input(nodes, paddings);
+    if (fill != 0)
+        tf_input(nodes, value);
+    tf_attr_type(nodes, "T", TF_FLOAT);
+    tf_attr_type(nodes, "Tpaddings", TF_INT32);
+    tf_end(nodes);
+    return name;
+}
+
 static void attr_padding(struct tf_network *network, const struct window *rows,
                          const struct window *columns)
 {
@@ -208,15 +240,23 @@ static const char *write_conv2d(struct tf_network *network, const struct node *n
     const struct conv_attributes *a = node->attributes;
     const char *op = is_depthwise(network->graph, node) ? "DepthwiseConv2dNative" : "Conv2D";
     const char *name = tf_join(network, tf_stem(network, node), op);
+    const char *x = tf_tensor(network, node, CONV_X);
     struct tf_nodes *nodes = network->nodes;
+    /* Where TensorFlow 2.21 fuses such a convolution with its bias, it loses the paddings and dies of it. */
+    bool apart = is_depthwise(network->graph, node) && has_border(&a->rows, &a->columns);
+    if (apart)
+        x = write_border(network, node, &a->rows, &a->columns, 0);
     tf_begin(nodes, op, name);
-    tf_input(nodes, tf_tensor(network, node, CONV_X));
+    tf_input(nodes, x);
     tf_input(nodes, tf_tensor(network, node, CONV_WEIGHTS));
     tf_attr_type(nodes, "T", TF_FLOAT);
     tf_attr_ints(nodes, "strides", (int64_t[]){1, a->rows.stride, a->columns.stride, 1}, 4);
     tf_attr_ints(nodes, "dilations", (int64_t[]){1, a->rows.dilation, a->columns.dilation, 1}, 4);
     tf_attr_text(nodes, "data_format", "NHWC");
-    attr_padding(network, &a->rows, &a->columns);
+    if (apart)
+        tf_attr_text(nodes, "padding", "VALID");
+    else
+        attr_padding(network, &a->rows, &a->columns);
     tf_end(nodes);
     return tf_write_bias(network, node, name, CONV_BIAS);
 }
@@ -278,44 +318,14 @@ static const char *write_batch_norm(struct tf_network *network, const struct nod
     return name;
 }
 
-static bool has_border(const struct pool_attributes *a)
-{
-    return a->rows.padding == PADDING_EXPLICIT && (a->rows.pad_before || a->rows.pad_after ||
-                                                   a->columns.pad_before || a->columns.pad_after);
-}
-
-/* Cells around a picture that are never the greatest, or zeros that count in a mean. */
-static const char *write_border(struct tf_network *network, const struct node *node, const char *x)
-{
-    const struct pool_attributes *a = node->attributes;
-    struct tf_nodes *nodes = network->nodes;
-    const char *stem = tf_stem(network, node);
-    const char *name = tf_join(network, stem, "PadV2"), *fill = tf_join(network, stem, "fill");
-    const char *paddings = tf_join(network, stem, "paddings");
-    int32_t cells[4][2] = {{0, 0},
-                           {a->rows.pad_before, a->rows.pad_after},
-                           {a->columns.pad_before, a->columns.pad_after},
-                           {0, 0}};
-    tf_const(nodes, paddings, &(struct tensor){DTYPE_I32, SHAPE(4, 2), cells});
-    tf_const_float(nodes, fill, a->max ? -FLT_MAX : 0);
-    tf_begin(nodes, "PadV2", name);
-    tf_input(nodes, x);
-    tf_input(nodes, paddings);
-    tf_input(nodes, fill);
-    tf_attr_type(nodes, "T", TF_FLOAT);
-    tf_attr_type(nodes, "Tpaddings", TF_INT32);
-    tf_end(nodes);
-    return name;
-}
-
 static const char *write_pool(struct tf_network *network, const struct node *node)
 {
     const struct pool_attributes *a = node->attributes;
     const char *op = a->max ? "MaxPool" : "AvgPool", *x = tf_tensor(network, node, 0);
     const char *name = tf_join(network, tf_stem(network, node), op);
     struct tf_nodes *nodes = network->nodes;
-    if (has_border(a))
-        x = write_border(network, node, x);
+    if (has_border(&a->rows, &a->columns)) /* never the greatest, or zeros that count in a mean */
+        x = write_border(network, node, &a->rows, &a->columns, a->max ? -FLT_MAX : 0);
     tf_begin(nodes, op, name);
     tf_input(nodes, x);
     tf_attr_type(nodes, "T", TF_FLOAT);
@@ -486,7 +496,8 @@ static bool can_write(const struct node *node)
     if (strcmp(node->op->name, "avg_pool") != 0)
         return true;
     const struct pool_attributes *a = node->attributes;
-    return a->rows.padding == PADDING_SAME ? !a->count_padding : a->count_padding || !has_border(a);
+    return a->rows.padding == PADDING_SAME ? !a->count_padding
+                                           : a->count_padding || !has_border(&a->rows, &a->columns);
 }
 
 /* Pictures that come with their channels first. */
