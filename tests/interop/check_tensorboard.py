@@ -49,7 +49,9 @@ def read_weights(directory):
 
 
 def same(scalar, number):
-    return np.float32(number) == np.float32(scalar)
+    """The nearest float32. The mean of two of them is often as near to two, and `number`, written with 15
+    digits, does not tell which way it was rounded."""
+    return abs(number - scalar) <= float(np.spacing(np.float32(abs(scalar)))) / 2 * (1 + 1e-6)
 
 
 def check_reader(directory, results):
