@@ -91,7 +91,7 @@ check: $(BUILD)/$(NAME) $(TESTS) $(CRASH_PARTS) $(BUILD)/tests/ranks/deep.so $(B
 
 # The OpenMP runtime is not instrumented and would report falsely: only what starts threads itself.
 THREAD_TESTS := $(addprefix $(BUILD)/tests/unit/,data/test_loader data/test_pictures data/test_shards \
-                data/test_storage_s3 net/test_server store/test_saver watch/test_spool \
+                data/test_storage_s3 net/test_server net/test_server_arrival store/test_saver watch/test_spool \
                 watch/test_outbox watch/test_mlflow watch/test_kubeflow watch/test_record watch/test_ranks \
                 launch/test_agent launch/test_agent_led launch/test_leader launch/test_vault \
                 serve/test_batcher serve/test_repository serve/test_rest_door serve/test_grpc_door serve/test_grpc_connection)

@@ -1,7 +1,6 @@
 #include "serve/batcher.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
 #include <time.h>
