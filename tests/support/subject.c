@@ -180,11 +180,15 @@ static bool is_for_this_processor(const char *kernel)
 #endif
 }
 
+void subject_need_processor(const char *kernel)
+{
+    if (!is_for_this_processor(kernel))
+        test_skip("the kernel is not for this processor");
+}
+
 void subject_need_kernel(const struct subject *subject, const char *name)
 {
     struct strbuf text;
-    if (!is_for_this_processor(name))
-        test_skip("the kernel is not for this processor");
     strbuf_init(&text);
     plan_explain(subject->plan, &text);
     if (!strstr(text.text, name))

@@ -35,7 +35,9 @@ void subject_draw_inputs(struct subject *subject, const struct plan *plan, uint6
                          struct tensor *inputs);
 
 /* Skips the test where the processor lacks AVX2 and FMA, for which our kernels are, or AVX-512 if it is in
- * the name; elsewhere the plan must have chosen one of this name. */
+ * the name: to be called before anything is made, for a test that is skipped frees nothing. */
+void subject_need_processor(const char *kernel);
+/* The plan must have chosen a kernel of this name. */
 void subject_need_kernel(const struct subject *subject, const char *name);
 
 /* Runs forward; gives the mean loss, summed in double. */

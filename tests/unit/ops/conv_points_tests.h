@@ -59,6 +59,7 @@ enum { LAYERS = sizeof layers / sizeof *layers };
 
 TEST(conv_points, has_the_same_bits_with_any_number_of_threads)
 {
+    subject_need_processor(KERNEL);
     static const char text[] = "kernels 1\nconv2d * use points\n";
     struct kernel_rules *rules;
     struct error err;
@@ -89,8 +90,9 @@ static bool is_chosen(struct layer layer)
 /* Small pictures, and with AVX-512 all that is 1x1. */
 TEST(conv_points, leaves_to_the_library_what_it_does_as_fast)
 {
+    subject_need_processor(KERNEL);
     struct subject subject = open_layer(&layers[LAYERS - 1], 1, NULL);
-    subject_need_kernel(&subject, KERNEL); /* or the test is skipped */
+    subject_need_kernel(&subject, KERNEL);
     subject_close(&subject);
     ASSERT_TRUE(!is_chosen((struct layer){8, 8, 7, 7, 2, "kernel=1"}));
     ASSERT_TRUE(is_chosen((struct layer){8, 8, 28, 28, 2, "kernel=1"}) == (LANES == 8));

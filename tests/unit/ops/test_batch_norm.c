@@ -31,6 +31,7 @@ static const char *const names[] = {"batch_norm/scale", "batch_norm/shift", "con
 
 TEST(batch_norm, has_the_same_bits_with_any_number_of_threads)
 {
+    subject_need_processor("own:winograd");
     struct subject one = open_with(1);
     subject_need_kernel(&one, "own:winograd");
     subject_gradients(&one);

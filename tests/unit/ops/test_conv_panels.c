@@ -94,6 +94,7 @@ enum { LAYERS = sizeof layers / sizeof *layers };
 
 TEST(conv_panels, is_as_exact_as_single_precision_allows)
 {
+    subject_need_processor("own:panels");
     for (int i = 0; i < LAYERS; i++)
         for (int ending = 0; ending < (can_add(&layers[i]) ? ENDINGS : 2); ending++) {
             double error = error_of(&layers[i], ending);
@@ -104,6 +105,7 @@ TEST(conv_panels, is_as_exact_as_single_precision_allows)
 
 TEST(conv_panels, has_the_same_bits_with_any_number_of_threads)
 {
+    subject_need_processor("own:panels");
     /* Enough operations that a plan takes as many threads as it is given: 1x1, and 3x3 that leaves pixels
      * out; panels that threads divide unevenly. */
     static const struct layer large[] = {{1024, 2064, 7, 7, 1, 1, 0, 0, 4},

@@ -31,6 +31,7 @@ static struct subject open_layer(const struct layer *layer, int threads)
 
 TEST(dense, is_as_exact_as_single_precision_allows)
 {
+    subject_need_processor("own:rows");
     for (int i = 0; i < LAYERS; i++) {
         const struct layer *layer = &layers[i];
         struct subject subject = open_layer(layer, 1);
@@ -61,6 +62,7 @@ TEST(dense, is_as_exact_as_single_precision_allows)
 
 TEST(dense, serves_the_same_bits_with_any_number_of_threads)
 {
+    subject_need_processor("own:rows");
     /* Enough operations that a plan takes as many threads as it is given. */
     static const struct layer large = {4096, 8192, 11, true};
     struct subject one = open_layer(&large, 1);

@@ -103,12 +103,14 @@ static void need_exact(const struct layer *layer, enum plan_mode mode)
 
 TEST(winograd, is_as_exact_as_single_precision_allows)
 {
+    subject_need_processor(KERNEL);
     for (int i = 0; i < LAYERS; i++)
         need_exact(&layers[i], PLAN_TRAIN);
 }
 
 TEST(winograd, is_as_exact_when_it_serves)
 {
+    subject_need_processor(KERNEL);
     for (int i = 0; i < SERVED; i++)
         need_exact(&served[i], PLAN_SERVE);
 }
@@ -116,6 +118,7 @@ TEST(winograd, is_as_exact_when_it_serves)
 /* The library's direct convolution is another kernel: rounding is all that may differ. */
 TEST(winograd, adds_and_cuts_off_when_it_serves)
 {
+    subject_need_processor(KERNEL);
     static const char text[] = "input x f32 64 14 15\n"
                                "conv2d y x channels=64 kernel=3 padding=same\n"
                                "add s y x\nrelu z s\noutput o z\n";
@@ -140,6 +143,7 @@ TEST(winograd, adds_and_cuts_off_when_it_serves)
 
 TEST(winograd, serves_the_same_bits_with_any_number_of_threads)
 {
+    subject_need_processor(KERNEL);
     /* Enough operations that a plan takes as many threads as it is given; few tiles, and many. */
     static const struct layer large[] = {{512, 512, 14, 14, 1, 1, 2}, {256, 288, 28, 27, 0, 1, 3}};
     for (int i = 0; i < 2; i++) {
@@ -159,6 +163,7 @@ TEST(winograd, serves_the_same_bits_with_any_number_of_threads)
 
 TEST(winograd, has_the_same_bits_with_any_number_of_threads)
 {
+    subject_need_processor(KERNEL);
     for (int i = 0; i < LAYERS; i++) {
         if (!fits(&layers[i]))
             continue;
