@@ -80,6 +80,8 @@ $(eval $(call list,commands,COMMAND,$(patsubst src/cli/cmd_%,%,$(wildcard src/cl
 # Reaching an accuracy takes minutes under a sanitizer and shows nothing that shorter runs do not.
 SCRIPTS  := $(filter-out $(if $(SAN),tests/cli/test_mnist_% tests/ranks/test_ranks_bits%),\
               $(wildcard tests/cli/test_*.sh tests/ranks/test_*.sh tests/serve/test_*.sh))
+# Ranks mostly wait: for each other, and for limits of time.
+WAITING  := tests/ranks/%
 CRASH_PARTS := $(BUILD)/tests/crash/tiny.so $(BUILD)/tests/crash/faults.so
 # With libraries that are loaded at run time, gRPC's, the leak checker's own reading of thread-local
 # memory crashes now and then.
@@ -87,7 +89,8 @@ export ASAN_OPTIONS := intercept_tls_get_addr=0$(if $(ASAN_OPTIONS),:$(ASAN_OPTI
 check: $(BUILD)/$(NAME) $(TESTS) $(CRASH_PARTS) $(BUILD)/tests/ranks/deep.so $(BUILD)/tests/cli/unready.so \
        $(BUILD)/tests/serve/grpc_server $(BUILD)/bench/delay
 	@tools/check-layers src
-	@LOCKSTEP=$(BUILD)/$(NAME) tools/run-tests $(TESTS) $(SCRIPTS)
+	@LOCKSTEP=$(BUILD)/$(NAME) tools/run-tests $(TESTS) $(filter-out $(WAITING),$(SCRIPTS)) -- \
+	    $(filter $(WAITING),$(SCRIPTS))
 
 # The OpenMP runtime is not instrumented and would report falsely: only what starts threads itself.
 THREAD_TESTS := $(addprefix $(BUILD)/tests/unit/,data/test_loader data/test_pictures data/test_shards \

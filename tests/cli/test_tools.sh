@@ -38,6 +38,16 @@ verdict 0 '1 passed, 0 failed, 1 skipped' ./plain ./skips
 verdict 1 '3 passed, 1 failed, 0 skipped' ./hangs ./good
 verdict 1 '3 passed, 2 failed, 0 skipped' ./crashes ./missing ./good
 verdict 0 '0 passed, 0 failed, 0 skipped'
+# Beside each other: both count, both can fail, and neither waits for the other.
+verdict 0 '4 passed, 0 failed, 1 skipped' ./good -- ./plain ./skips
+verdict 1 '3 passed, 1 failed, 0 skipped' ./good -- ./crashes
+verdict 1 '4 passed, 1 failed, 0 skipped' ./crashes ./good -- ./plain
+verdict 0 '3 passed, 0 failed, 0 skipped' -- ./good
+program waits 'while [ ! -e there ]; do sleep 0.05; done'
+program comes 'touch there'
+verdict 0 '2 passed, 0 failed, 0 skipped' ./waits -- ./comes
+rm "$work/bin/there"
+verdict 0 '2 passed, 0 failed, 0 skipped' ./comes -- ./waits
 
 # layers STATUS FILE LINE: what check-layers says to one line in one file
 layers() {
