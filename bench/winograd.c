@@ -1,5 +1,5 @@
-/* winograd ROUNDS BATCH:IN>OUT@SIZE... BATCH:MODEL...: 3x3 convolutions by Winograd's method and by oneDNN's
- * kernels, pass by pass, in turns and in one process, so that a machine that slows down slows both down. A
+/* winograd ROUNDS BATCH:IN>OUT@SIZE[/STRIDE]... BATCH:MODEL...: 3x3 convolutions by Winograd's method and by
+ * the kernels that they would have without it, pass by pass, in turns and in one process, so that a machine that slows down slows both down. A
  * layer prints the median and the best milliseconds of both, reorders of its weights included; a network,
  * those of all its operations. With --serve: forward only, as it is served. The weights are drawn. */
 #include <stdio.h>
@@ -21,7 +21,7 @@ static const char *const passes[PASSES] = {"forward", "backward weights", "backw
 /* A layer alone, or a whole network. */
 struct layer {
     const char *text;
-    int batch, in, out, size;
+    int batch, in, out, size, stride;
     const struct model *model; /* NULL: a layer */
 };
 
@@ -44,7 +44,8 @@ static void build(struct graph *graph, const struct layer *layer)
     value_id x = lockstep_input(graph, "x", DTYPE_F32,
                                 SHAPE(SHAPE_BATCH, layer->in, layer->size, layer->size));
     x = batch_norm(graph, x); /* so that the gradient of x is wanted */
-    x = conv2d(graph, x, layer->out, .kernel = 3, .padding = PADDING_SAME, .name = "layer");
+    x = conv2d(graph, x, layer->out, .kernel = 3, .stride = layer->stride, .padding = PADDING_EXPLICIT,
+               .pad_before = 1, .pad_after = 1, .name = "layer", .no_bias = layer->stride > 1);
     x = dense(graph, flatten(graph, global_avg_pool(graph, x)), 4);
     lockstep_classifier(graph, x, 0);
 }
@@ -144,8 +145,9 @@ static int measure(const struct layer *layer, bool serves, int rounds, struct er
 static int read_layer(const char *text, struct layer *out)
 {
     char name[64];
-    *out = (struct layer){.text = text};
-    if (sscanf(text, "%d:%d>%d@%d", &out->batch, &out->in, &out->out, &out->size) == 4)
+    *out = (struct layer){.text = text, .stride = 1};
+    if (sscanf(text, "%d:%d>%d@%d/%d", &out->batch, &out->in, &out->out, &out->size,
+               &out->stride) >= 4)
         return 0;
     if (sscanf(text, "%d:%63s", &out->batch, name) == 2)
         out->model = model_find(name);
@@ -160,13 +162,13 @@ int main(int argc, char **argv)
     first += serves;
     int rounds = argc > first + 1 ? (int)strtol(argv[first++], NULL, 10) : 0;
     if (rounds < 1 || rounds > MAX_ROUNDS) {
-        fprintf(stderr, "usage: winograd [--serve] ROUNDS BATCH:IN>OUT@SIZE... BATCH:MODEL...\n");
+        fprintf(stderr, "usage: winograd [--serve] ROUNDS BATCH:IN>OUT@SIZE[/STRIDE]... BATCH:MODEL...\n");
         return 2;
     }
     for (int i = first; i < argc; i++) {
         struct layer layer;
         if (read_layer(argv[i], &layer) < 0) {
-            fprintf(stderr, "winograd: %s is not BATCH:IN>OUT@SIZE, nor BATCH:MODEL\n", argv[i]);
+            fprintf(stderr, "winograd: %s is not BATCH:IN>OUT@SIZE[/STRIDE], nor BATCH:MODEL\n", argv[i]);
             return 2;
         }
         if (measure(&layer, serves, rounds, &err) < 0) {

@@ -1,6 +1,6 @@
-/* 3x3 convolutions with stride 1 and many channels, by Winograd's method (ops/winograd.h): a third of
+/* 3x3 convolutions with many channels, by Winograd's method (ops/winograd.h): with stride 1 a third of
  * the time of oneDNN's direct ones, over the three passes, on AVX2, and about as little on AVX-512. Ours
- * because oneDNN 2.6 has Winograd for AVX-512 only, and chooses its direct kernels there, too.
+ * because oneDNN 2.6 has Winograd for AVX-512 and stride 1 only, and chooses its direct kernels there, too.
  *
  * Forward and the gradient of x: a thread takes some tiles at a time through all steps, with patches and
  * results of its own, small enough for its caches. Where tiles are few, as when one picture is served, the
@@ -33,6 +33,9 @@ enum {
 /* A forward pass, or one that goes back to x: the same with turned weights. */
 struct pass {
     const struct winograd_steps *steps;
+    const struct winograd_way *way;
+    struct winograd_product products[WINOGRAD_MOST_PRODUCTS];
+    int product_count;
     int64_t in, out;              /* channels */
     struct winograd_picture x, y; /* without data */
     int64_t tiles, tiles_at_once;
@@ -45,6 +48,7 @@ struct pass {
 struct gradient {
     int64_t tiles_at_once;
     size_t patch_plane, tile_plane, sum_plane;
+    size_t tiles_at, sums_at, bias_at; /* in the scratch memory */
 };
 
 struct state {
@@ -54,10 +58,12 @@ struct state {
 
 /* --- Which convolutions --- */
 
+/* With stride 2, tiles of x would not begin where tiles of y do, if nothing were before them. */
 static bool is_small_window(const struct window *window)
 {
-    return window->kernel == KERNEL && window->stride == 1 && window->dilation == 1 &&
-           window->pad_before >= 0 && window->pad_before < KERNEL && window->pad_after >= 0 &&
+    return window->kernel == KERNEL && (window->stride == 1 || window->stride == 2) &&
+           window->dilation == 1 && window->pad_before >= (window->stride == 2 ? 1 : 0) &&
+           window->pad_before < (window->stride == 2 ? 2 : KERNEL) && window->pad_after >= 0 &&
            window->pad_after < KERNEL;
 }
 
@@ -75,19 +81,23 @@ static bool suits(const struct winograd_steps *steps, const struct layout *layou
     return form.blocks > 1 ? form.inner == steps->lanes : steps->channels_last && !training;
 }
 
-/* The steps for these layouts that the processor has, or NULL. */
+/* The steps for this convolution's stride and these layouts that the processor has, or NULL. */
 static const struct winograd_steps *steps_for(const struct plan_builder *builder,
-                                              const struct layout *x, const struct layout *y)
+                                              const struct plan_node *node, const struct layout *x,
+                                              const struct layout *y)
 {
+    const struct conv_attributes *a = node->node->attributes;
     static const struct winograd_steps *const all[] = {
         &winograd_eights,
+        &winograd_strided_eights,
 #if F32X16
         &winograd_sixteens,
 #endif
     };
     bool training = builder_is_training(builder);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i]->is_here() && suits(all[i], x, training) && suits(all[i], y, training))
+        if (all[i]->stride == a->rows.stride && all[i]->is_here() &&
+            suits(all[i], x, training) && suits(all[i], y, training))
             return all[i];
     return NULL;
 }
@@ -103,10 +113,11 @@ static bool fits(const struct plan_builder *builder, const struct plan_node *nod
         return false;
     window_resolve(&rows, x.dim[2], &ignored, NULL);
     window_resolve(&columns, x.dim[3], &ignored, NULL);
-    if (!is_small_window(&rows) || !is_small_window(&columns))
+    if (!is_small_window(&rows) || !is_small_window(&columns) || rows.stride != columns.stride)
         return false;
     struct layout from, to;
-    return conv_layouts(builder, node, &from, &to, NULL) == 0 && steps_for(builder, &from, &to);
+    return conv_layouts(builder, node, &from, &to, NULL) == 0 &&
+           steps_for(builder, node, &from, &to);
 }
 
 /* When serving, few will do: plans for all batch sizes can share one copy of the weights. */
@@ -118,7 +129,7 @@ static bool pays(const struct plan_builder *builder, const struct plan_node *nod
     if (!builder_is_serving(builder))
         return tiles >= FEWEST_TILES;
     return conv_layouts(builder, node, &from, &to, NULL) == 0 &&
-           tiles >= steps_for(builder, &from, &to)->sizes.fewest_served;
+           tiles >= steps_for(builder, node, &from, &to)->sizes.fewest_served;
 }
 
 /* --- What it takes --- */
@@ -142,19 +153,22 @@ static int64_t choose_tiles(const struct winograd_steps *steps, int64_t tiles, i
     return round_up((tiles + blocks - 1) / blocks, steps->rows);
 }
 
-static struct winograd_picture picture_of(const struct layout *layout, const struct shape *result,
+/* A picture, and the tiles that make up `result`. */
+static struct winograd_picture picture_of(const struct winograd_way *way,
+                                          const struct layout *layout, const struct shape *result,
                                           int lanes)
 {
     struct shape shape = layout_shape(layout);
     struct layout_form form;
     layout_form(layout, &form);
-    return (struct winograd_picture){.height = shape.dim[2],
-                                     .width = shape.dim[3],
-                                     .image = form.blocks * form.spatial * form.inner,
-                                     .block = form.blocks > 1 ? form.spatial * form.inner : lanes,
-                                     .pixel = form.inner,
-                                     .tile_rows = winograd_tiles_along(result->dim[2]),
-                                     .tile_columns = winograd_tiles_along(result->dim[3])};
+    return (struct winograd_picture){
+        .height = shape.dim[2],
+        .width = shape.dim[3],
+        .image = form.blocks * form.spatial * form.inner,
+        .block = form.blocks > 1 ? form.spatial * form.inner : lanes,
+        .pixel = form.inner,
+        .tile_rows = round_up(result->dim[2], way->result_step) / way->result_step,
+        .tile_columns = round_up(result->dim[3], way->result_step) / way->result_step};
 }
 
 static int64_t at_most(int64_t value, int64_t limit)
@@ -165,7 +179,7 @@ static int64_t at_most(int64_t value, int64_t limit)
 static void choose_planes(struct pass *pass, int threads)
 {
     const struct winograd_steps *steps = pass->steps;
-    int64_t outputs = pass->few ? steps->wide : steps->sizes.outputs;
+    int64_t outputs = pass->few ? steps->wide : pass->way->outputs;
     pass->tiles_at_once = pass->few ? pass->tiles : choose_tiles(steps, pass->tiles, threads);
     pass->weight_plane =
         plane_of(pass->few ? steps->sizes.piece * steps->wide : pass->in * pass->out);
@@ -173,31 +187,50 @@ static void choose_planes(struct pass *pass, int threads)
     pass->result_plane = plane_of(at_most(pass->out, outputs) * pass->tiles_at_once);
 }
 
-static struct pass make_pass(const struct winograd_steps *steps, const struct layout *x,
-                             const struct layout *y, int top, int left)
+static struct pass make_pass(const struct winograd_steps *steps, const struct winograd_way *way,
+                             const struct layout *x, const struct layout *y)
 {
     struct shape result = layout_shape(y);
     struct pass pass = {.steps = steps,
+                        .way = way,
                         .in = layout_shape(x).dim[1],
                         .out = result.dim[1],
-                        .x = picture_of(x, &result, steps->lanes),
-                        .y = picture_of(y, &result, steps->lanes),
-                        .tiles = result.dim[0] * winograd_tiles_along(result.dim[2]) *
-                                 winograd_tiles_along(result.dim[3])};
-    pass.x.top = top;
-    pass.x.left = left;
+                        .x = picture_of(way, x, &result, steps->lanes),
+                        .y = picture_of(way, y, &result, steps->lanes)};
+    pass.x.step = way->patch_step;
+    pass.y.step = way->result_step;
+    pass.tiles = result.dim[0] * pass.y.tile_rows * pass.y.tile_columns;
+    pass.product_count = steps->list_products(pass.products);
     return pass;
+}
+
+static void turn_products(struct pass *pass)
+{
+    for (int i = 0; i < pass->product_count; i++) {
+        struct winograd_product *product = &pass->products[i];
+        *product = (struct winograd_product){product->weights, product->result, product->patch};
+    }
+}
+
+static size_t weight_floats(const struct pass *pass)
+{
+    return (size_t)pass->steps->weight_planes * pass->weight_plane;
+}
+
+static size_t patch_floats(const struct pass *pass)
+{
+    return (size_t)pass->way->patch_planes * pass->patch_plane;
 }
 
 static size_t floats_of_all(const struct pass *pass)
 {
-    return WINOGRAD_PLANES * (pass->few ? pass->patch_plane : pass->weight_plane);
+    return pass->few ? patch_floats(pass) : weight_floats(pass);
 }
 
 static size_t floats_of_thread(const struct pass *pass)
 {
-    return WINOGRAD_PLANES *
-           ((pass->few ? pass->weight_plane : pass->patch_plane) + pass->result_plane);
+    return (pass->few ? weight_floats(pass) : patch_floats(pass)) +
+           (size_t)pass->way->result_planes * pass->result_plane;
 }
 
 static size_t pass_bytes(const struct pass *pass, int threads)
@@ -205,22 +238,25 @@ static size_t pass_bytes(const struct pass *pass, int threads)
     return (floats_of_all(pass) + (size_t)threads * floats_of_thread(pass)) * sizeof(float);
 }
 
+/* All planes of patches, then those of tiles, then those of sums. */
 static struct gradient make_gradient(const struct pass *forward)
 {
     int64_t tiles = forward->steps->sizes.gradient_tiles;
-    return (struct gradient){.tiles_at_once = tiles,
-                             .patch_plane = plane_of(forward->in * tiles),
-                             .tile_plane = plane_of(forward->out * tiles),
-                             .sum_plane = plane_of(forward->in * forward->out)};
+    struct gradient gradient = {.tiles_at_once = tiles,
+                                .patch_plane = plane_of(forward->in * tiles),
+                                .tile_plane = plane_of(forward->out * tiles),
+                                .sum_plane = plane_of(forward->in * forward->out)};
+    gradient.tiles_at = (size_t)forward->way->patch_planes * gradient.patch_plane;
+    gradient.sums_at =
+        gradient.tiles_at + (size_t)forward->way->result_planes * gradient.tile_plane;
+    gradient.bias_at =
+        gradient.sums_at + (size_t)forward->steps->weight_planes * gradient.sum_plane;
+    return gradient;
 }
 
-/* The sums of the bias come behind the planes. */
 static size_t gradient_bytes(const struct state *state)
 {
-    const struct gradient *g = &state->gradient;
-    return (WINOGRAD_PLANES * (g->patch_plane + g->tile_plane + g->sum_plane) +
-            (size_t)state->forward.out) *
-           sizeof(float);
+    return (state->gradient.bias_at + (size_t)state->forward.out) * sizeof(float);
 }
 
 /* In serving plans, whose weights are copies of their own, as many outputs as a product has lie next to each
@@ -260,19 +296,25 @@ static struct winograd_weights turn(const struct winograd_weights *weights, int6
 static void describe(struct plan_builder *builder, const struct plan_node *node,
                      const struct layout *x, const struct layout *y, struct state *state)
 {
-    const struct winograd_steps *steps = steps_for(builder, x, y);
+    const struct winograd_steps *steps = steps_for(builder, node, x, y);
     struct dnn_conv conv = conv_describe(builder, node);
     struct pass *forward = &state->forward, *back = &state->back;
     int threads = builder_threads(builder);
-    *forward = make_pass(steps, x, y, conv.pad_before[0], conv.pad_before[1]);
+    *forward = make_pass(steps, &steps->forward, x, y);
+    forward->x.top = conv.pad_before[0];
+    forward->x.left = conv.pad_before[1];
     forward->weights = weights_of(builder, steps, forward->in);
     forward->bias = conv.bias;
     forward->relu = conv.relu;
     forward->add = conv.sum;
     forward->few = builder_is_serving(builder) && forward->tiles < MANY_TILES;
     choose_planes(forward, threads);
-    *back =
-        make_pass(steps, y, x, KERNEL - 1 - conv.pad_before[0], KERNEL - 1 - conv.pad_before[1]);
+    *back = make_pass(steps, &steps->back, y, x);
+    turn_products(back);
+    if (steps->stride == 1) {
+        back->x.top = KERNEL - 1 - conv.pad_before[0];
+        back->x.left = KERNEL - 1 - conv.pad_before[1];
+    }
     back->weights = turn(&forward->weights, forward->out);
     choose_planes(back, threads);
     state->gradient = make_gradient(forward);
@@ -356,9 +398,15 @@ static void put_outputs(const struct pass *pass, const struct room *room, int64_
     for (int64_t k = 0; k < outputs; k += steps->lanes) {
         struct winograd_finish finish = {
             .bias = bias ? bias + out + k : NULL, .add = pass->add, .relu = pass->relu};
-        steps->put_results(room->results + k * pass->tiles_at_once, pass->result_plane, &pass->y,
-                           (out + k) / steps->lanes, tiles, finish);
+        pass->way->put_results(room->results + k * pass->tiles_at_once, pass->result_plane,
+                               &pass->y, (out + k) / steps->lanes, tiles, finish);
     }
+}
+
+/* Whether the product before this one began the same results. */
+static bool is_met(const struct pass *pass, int product)
+{
+    return product && pass->products[product].result == pass->products[product - 1].result;
 }
 
 static void run_tiles(const struct pass *pass, const struct room *room, struct winograd_range tiles,
@@ -366,15 +414,18 @@ static void run_tiles(const struct pass *pass, const struct room *room, struct w
 {
     const struct winograd_steps *steps = pass->steps;
     for (int64_t c = 0; c < pass->in; c += steps->lanes)
-        steps->take_patches(&pass->x, c / steps->lanes, tiles,
-                            room->patches + c * pass->tiles_at_once, pass->patch_plane);
-    for (int64_t out = 0; out < pass->out; out += steps->sizes.outputs) {
-        int64_t outputs = at_most(pass->out - out, steps->sizes.outputs);
-        for (size_t p = 0; p < WINOGRAD_PLANES; p++)
-            steps->multiply(room->weights + p * pass->weight_plane + out * pass->in,
-                            room->patches + p * pass->patch_plane,
-                            room->results + p * pass->result_plane, pass->in, outputs, tiles.count,
-                            pass->tiles_at_once, false);
+        pass->way->take_patches(&pass->x, c / steps->lanes, tiles,
+                                room->patches + c * pass->tiles_at_once, pass->patch_plane);
+    for (int64_t out = 0; out < pass->out; out += pass->way->outputs) {
+        int64_t outputs = at_most(pass->out - out, pass->way->outputs);
+        for (int i = 0; i < pass->product_count; i++) {
+            struct winograd_product p = pass->products[i];
+            steps->multiply(
+                room->weights + (size_t)p.weights * pass->weight_plane + out * pass->in,
+                room->patches + (size_t)p.patch * pass->patch_plane,
+                room->results + (size_t)p.result * pass->result_plane, pass->in, outputs,
+                tiles.count, pass->tiles_at_once, is_met(pass, i));
+        }
         put_outputs(pass, room, out, outputs, tiles, bias);
     }
 }
@@ -390,7 +441,7 @@ static void run_many(const struct pass *pass, const float *bias, int threads, fl
 #pragma omp parallel for schedule(static)
     for (int t = 0; t < threads; t++) {
         float *share = shares + (size_t)t * floats_of_thread(pass);
-        struct room room = {scratch, share, share + WINOGRAD_PLANES * pass->patch_plane};
+        struct room room = {scratch, share, share + patch_floats(pass)};
         for (int64_t block = t; block < blocks; block += threads)
             run_tiles(pass, &room, range_of(pass->tiles, pass->tiles_at_once, block), bias);
     }
@@ -398,15 +449,15 @@ static void run_many(const struct pass *pass, const float *bias, int threads, fl
 
 /* --- The same with few tiles --- */
 
-/* Asks for one of WINOGRAD_PLANES parts of the weights of a piece, which lie in one run or in one for each
- * tap. */
+/* Asks for a part of the weights of a piece, which lie in one run or in one for each tap; there are as many
+ * parts as products. */
 static void fetch_part(const struct pass *pass, int64_t out, int64_t in, int64_t part)
 {
     enum { LINE = 16 };
     const struct winograd_weights *weights = &pass->weights;
     int64_t lines = at_most(pass->in - in, pass->steps->sizes.piece) * weights->in_stride / LINE;
     int64_t runs = weights->tap_stride > weights->in_stride ? KERNEL * KERNEL : 1;
-    int64_t parts = WINOGRAD_PLANES / runs, run = part / parts, of_run = part % parts;
+    int64_t parts = pass->product_count / runs, run = part / parts, of_run = part % parts;
     const float *from = weights->data + out * weights->out_stride + run * weights->tap_stride +
                         in * weights->in_stride;
     for (int64_t line = of_run * lines / parts; line < (of_run + 1) * lines / parts; line++)
@@ -425,12 +476,15 @@ static void run_outputs(const struct pass *pass, const struct room *room, int64_
         piece.data += in * piece.in_stride;
         piece.in = at_most(pass->in - in, most);
         steps->take_weights(&piece, out, room->weights, pass->weight_plane);
-        for (size_t p = 0; p < WINOGRAD_PLANES; p++) {
-            fetch_part(pass, last ? next_out : out, last ? 0 : in + most, (int64_t)p);
-            steps->multiply(room->weights + p * pass->weight_plane,
-                            room->patches + p * pass->patch_plane + in * pass->tiles_at_once,
-                            room->results + p * pass->result_plane, piece.in, steps->wide,
-                            pass->tiles, pass->tiles_at_once, in > 0);
+        for (int i = 0; i < pass->product_count; i++) {
+            struct winograd_product p = pass->products[i];
+            fetch_part(pass, last ? next_out : out, last ? 0 : in + most, i);
+            steps->multiply(room->weights + (size_t)p.weights * pass->weight_plane,
+                            room->patches + (size_t)p.patch * pass->patch_plane +
+                                in * pass->tiles_at_once,
+                            room->results + (size_t)p.result * pass->result_plane, piece.in,
+                            steps->wide, pass->tiles, pass->tiles_at_once,
+                            in > 0 || is_met(pass, i));
         }
     }
     put_outputs(pass, room, out, steps->wide, (struct winograd_range){0, pass->tiles}, bias);
@@ -442,12 +496,13 @@ static void run_few(const struct pass *pass, const float *bias, int threads, flo
     const struct winograd_steps *steps = pass->steps;
 #pragma omp parallel for schedule(static)
     for (int64_t c = 0; c < pass->in; c += steps->lanes)
-        steps->take_patches(&pass->x, c / steps->lanes, (struct winograd_range){0, pass->tiles},
-                            scratch + c * pass->tiles_at_once, pass->patch_plane);
+        pass->way->take_patches(&pass->x, c / steps->lanes,
+                                (struct winograd_range){0, pass->tiles},
+                                scratch + c * pass->tiles_at_once, pass->patch_plane);
 #pragma omp parallel for schedule(static)
     for (int t = 0; t < threads; t++) {
         float *share = shares + (size_t)t * floats_of_thread(pass);
-        struct room room = {share, scratch, share + WINOGRAD_PLANES * pass->weight_plane};
+        struct room room = {share, scratch, share + weight_floats(pass)};
         for (int64_t out = (int64_t)t * steps->wide, next; out < pass->out; out = next) {
             next = out + (int64_t)threads * steps->wide;
             run_outputs(pass, &room, out, next < pass->out ? next : out, bias);
@@ -500,8 +555,8 @@ static void take_tiles(const struct sums *sums, struct winograd_range tiles)
     for (int64_t c = 0; c < pass->in + pass->out; c += steps->lanes) {
         int64_t out = c - pass->in;
         if (out < 0)
-            steps->take_patches(&sums->x, c / steps->lanes, tiles, sums->patches + c * stride,
-                                sums->gradient->patch_plane);
+            pass->way->take_patches(&sums->x, c / steps->lanes, tiles, sums->patches + c * stride,
+                                    sums->gradient->patch_plane);
         else
             steps->take_gradients(&sums->y_gradient, out / steps->lanes, tiles,
                                   sums->tiles + out * stride, sums->gradient->tile_plane,
@@ -509,29 +564,46 @@ static void take_tiles(const struct sums *sums, struct winograd_range tiles)
     }
 }
 
-static void multiply_planes(const struct sums *sums, struct winograd_range tiles)
+/* One product's share of a plane of weights, for some blocks of outputs. */
+static void multiply_blocks(const struct sums *sums, const struct winograd_product *product,
+                            int64_t block, int64_t blocks, int64_t tiles, bool add)
 {
     const struct winograd_steps *steps = sums->pass->steps;
-    int64_t lanes = steps->lanes, stride = sums->gradient->tiles_at_once;
-    int64_t in = sums->pass->in, blocks = sums->pass->out / lanes;
+    const struct gradient *gradient = sums->gradient;
+    int64_t lanes = steps->lanes, stride = gradient->tiles_at_once, in = sums->pass->in;
+    steps->multiply_gradients(&(struct winograd_gradients){
+        .patches = sums->patches + (size_t)product->patch * gradient->patch_plane,
+        .gradients = sums->tiles + (size_t)product->result * gradient->tile_plane +
+                     block * lanes * stride,
+        .patch_stride = stride,
+        .gradient_stride = stride,
+        .sums = sums->weights + (size_t)product->weights * gradient->sum_plane + block * lanes * in,
+        .out_step = in * lanes,
+        .in_step = lanes * lanes,
+        .in = in,
+        .tiles = tiles,
+        .blocks = (int)blocks,
+        .add = add,
+    });
+}
+
+/* A plane of weights has one product, or, with stride 2, those of all points where its weights are the same. */
+static void multiply_planes(const struct sums *sums, struct winograd_range tiles)
+{
+    const struct pass *pass = sums->pass;
+    int64_t blocks = pass->out / pass->steps->lanes;
     int64_t groups = (blocks + WINOGRAD_BLOCKS - 1) / WINOGRAD_BLOCKS;
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < WINOGRAD_PLANES * groups; i++) {
-        size_t plane = (size_t)(i / groups);
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t i = 0; i < pass->steps->weight_planes * groups; i++) {
+        int64_t plane = i / groups;
         int64_t block = i % groups * blocks / groups, next = (i % groups + 1) * blocks / groups;
-        steps->multiply_gradients(&(struct winograd_gradients){
-            .patches = sums->patches + plane * sums->gradient->patch_plane,
-            .gradients = sums->tiles + plane * sums->gradient->tile_plane + block * lanes * stride,
-            .patch_stride = stride,
-            .gradient_stride = stride,
-            .sums = sums->weights + plane * sums->gradient->sum_plane + block * lanes * in,
-            .out_step = in * lanes,
-            .in_step = lanes * lanes,
-            .in = in,
-            .tiles = tiles.count,
-            .blocks = (int)(next - block),
-            .add = tiles.first > 0,
-        });
+        bool add = tiles.first > 0;
+        for (int k = 0; k < pass->product_count; k++) {
+            if (pass->products[k].weights != plane)
+                continue;
+            multiply_blocks(sums, &pass->products[k], block, next - block, tiles.count, add);
+            add = true;
+        }
     }
 }
 
@@ -540,12 +612,15 @@ static void backward_weights(const struct op_run *run)
     const struct state *state = run->state;
     const struct pass *pass = &state->forward;
     const struct gradient *gradient = &state->gradient;
-    float *patches = run->scratch;
-    float *tiles = patches + WINOGRAD_PLANES * gradient->patch_plane;
-    float *weights = tiles + WINOGRAD_PLANES * gradient->tile_plane;
-    struct sums sums = {
-        pass,    gradient, pass->x, pass->y,
-        patches, tiles,    weights, weights + WINOGRAD_PLANES * gradient->sum_plane};
+    float *scratch = run->scratch;
+    struct sums sums = {pass,
+                        gradient,
+                        pass->x,
+                        pass->y,
+                        scratch,
+                        scratch + gradient->tiles_at,
+                        scratch + gradient->sums_at,
+                        scratch + gradient->bias_at};
     sums.x.data = run->inputs[CONV_X];
     sums.y_gradient.data = run->gradients[0];
     memset(sums.bias, 0, (size_t)pass->out * sizeof *sums.bias);
@@ -558,7 +633,7 @@ static void backward_weights(const struct op_run *run)
     to.data = run->input_gradients[CONV_WEIGHTS];
 #pragma omp parallel for schedule(static)
     for (int64_t out = 0; out < pass->out; out += pass->steps->lanes)
-        pass->steps->put_weights(weights + out * pass->in, gradient->sum_plane, &to, out);
+        pass->steps->put_weights(sums.weights + out * pass->in, gradient->sum_plane, &to, out);
     if (pass->bias)
         memcpy(run->input_gradients[CONV_BIAS], sums.bias, (size_t)pass->out * sizeof *sums.bias);
 }

@@ -5,16 +5,29 @@
 
 #if VECTOR
 
+/* Back to x is a convolution like that to y. */
+#define WAY                                                                                        \
+    {.patch_planes = PLANES,                                                                       \
+     .result_planes = PLANES,                                                                      \
+     .patch_step = TILE,                                                                           \
+     .result_step = TILE,                                                                          \
+     .outputs = 64,                                                                              \
+     .take_patches = winograd_take_patches,                                                        \
+     .put_results = winograd_put_results}
+
 const struct winograd_steps winograd_eights = {
     .name = "own:winograd:" VECTOR_NAME,
     .is_here = vector_is_here,
     .lanes = LANES,
+    .stride = 1,
     .wide = WIDE,
     .rows = TILES,
-    .sizes = {.tiles = 96, .outputs = 64, .gradient_tiles = 192, .piece = 128, .fewest_served = 1},
-    .take_patches = winograd_take_patches,
+    .sizes = {.tiles = 96, .gradient_tiles = 192, .piece = 128, .fewest_served = 1},
+    .forward = WAY,
+    .back = WAY,
+    .weight_planes = PLANES,
+    .list_products = winograd_list_products,
     .take_gradients = winograd_take_gradients,
-    .put_results = winograd_put_results,
     .take_weights = winograd_take_weights,
     .put_weights = winograd_put_weights,
     .multiply = winograd_multiply,

@@ -7,7 +7,7 @@
 
 #include "ops/product.h"
 #include "ops/winograd.h"
-#include "ops/winograd_tiles.h"
+#include "ops/winograd_squares.h"
 
 #if VECTOR
 VECTOR_BEGIN

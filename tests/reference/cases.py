@@ -462,6 +462,21 @@ def wide_convolutions():
                 [conv, "conv2d b a channels=64 kernel=3 padding=same bias=0", "add y b x"], **wide)
 
 
+def wide_strided_convolutions():
+    """3x3 with stride 2 and many channels and tiles, which Winograd's method takes, too: ResNet-50's at their
+    sizes, and tiles that are cut on either side."""
+    for inputs, outputs, height, width, after, batch in (
+            (128, 128, 56, 56, 1, 2), (256, 256, 28, 28, 1, 5), (512, 512, 14, 14, 1, 17),
+            (64, 64, 33, 27, 1, 4), (80, 112, 30, 43, 0, 3), (64, 96, 17, 19, 2, 8)):
+        line = (f"conv2d y x channels={outputs} kernel=3 stride=2 bias={inputs % 64 // 16} "
+                f"padding=explicit before=1 after={after}")
+        yield (f"{line} on {inputs}x{height}x{width}",
+               [picture(inputs, height, width), line, "output y y"] + head("y"), batch)
+    yield chain("conv with stride+bn, 64 channels",
+                ["conv2d a x channels=64 kernel=3 stride=2 padding=explicit before=1 after=1 bias=0",
+                 "batch_norm y a"], channels=64, size=30, batch=5)
+
+
 def points():
     """1x1 on pictures of many pixels, whose weights' gradient is ours: blocks of outputs by threes and twos,
     pixels that are no whole pieces; and what follows them in ResNet-50."""
@@ -495,5 +510,6 @@ def points():
 def all_cases():
     for group in (convolutions, grouped_convolutions, odd_kernels, image_inputs, one_channel_images,
                   batch_norms, pools, element_operations, concats, losses, chains, uneven_windows,
-                  functions, arithmetics, wide_convolutions, points):
+                  functions, arithmetics, wide_convolutions,
+                  wide_strided_convolutions, points):
         yield from group()

@@ -1,4 +1,5 @@
 /* Winograd's method in registers of 16 lanes: AVX-512. */
 #define KERNEL "own:winograd:avx512"
 #define WIDE 32
+#define STRIDE 1
 #include "winograd_tests.h"

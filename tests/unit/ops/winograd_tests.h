@@ -1,6 +1,6 @@
 /* How exact Winograd's method is, which PyTorch's single precision cannot tell, and that threads do not
- * change its bits. A part of test_winograd.c and test_winograd_sixteens.c, which say what KERNEL is called
- * and that it wants channels in multiples of WIDE. */
+ * change its bits. A part of test_winograd.c, test_winograd_sixteens.c and test_winograd_strided.c, which say
+ * what KERNEL is called, that it wants channels in multiples of WIDE, and with which STRIDE it goes. */
 #include <math.h>
 
 #include "base/arena.h"
@@ -16,10 +16,11 @@ static struct subject open_layer(const struct layer *layer, enum plan_mode mode,
     char text[512];
     snprintf(text, sizeof text,
              "input x f32 %d %d %d\n"
-             "conv2d y x channels=%d kernel=3 padding=explicit before=%d after=%d\n"
+             "conv2d y x channels=%d kernel=3 stride=%d padding=explicit before=%d after=%d\n"
              "output y y\ninput label i32\nglobal_avg_pool g y\nflatten f g\n"
              "dense logits f units=4\nsoftmax_cross_entropy each logits label\nloss each\n",
-             layer->in, layer->height, layer->width, layer->out, layer->before, layer->after);
+             layer->in, layer->height, layer->width, layer->out, STRIDE, layer->before,
+             layer->after);
     struct plan_options options = {.mode = mode, .batch = layer->batch, .threads = threads};
     return subject_open(text, options, 7);
 }
@@ -37,7 +38,8 @@ static double direct(const struct layer *layer, const float *x, const float *w, 
     double sum = 0;
     for (int c = 0; c < layer->in; c++)
         for (int tap = 0; tap < 9; tap++) {
-            int r = row + tap / 3 - layer->before, k = column + tap % 3 - layer->before;
+            int r = row * STRIDE + tap / 3 - layer->before;
+            int k = column * STRIDE + tap % 3 - layer->before;
             if (r >= 0 && r < layer->height && k >= 0 && k < layer->width)
                 sum += (double)x[(c * layer->height + r) * layer->width + k] * w[c * 9 + tap];
         }
@@ -53,8 +55,8 @@ static double error_of(const struct layer *layer, enum plan_mode mode)
     const float *x = input_named(&subject, "x"), *y = subject.outputs[0].data;
     struct tensor weights = subject_read(&subject, params_find(subject.params, "conv2d/weights"));
     struct tensor bias = subject_read(&subject, params_find(subject.params, "conv2d/bias"));
-    int rows = layer->height + layer->before + layer->after - 2;
-    int columns = layer->width + layer->before + layer->after - 2;
+    int rows = (layer->height + layer->before + layer->after - 3) / STRIDE + 1;
+    int columns = (layer->width + layer->before + layer->after - 3) / STRIDE + 1;
     double error = 0, size = 0;
     for (int n = 0; n < layer->batch; n += 3)
         for (int k = 0; k < layer->out; k += 7)
@@ -72,12 +74,12 @@ static double error_of(const struct layer *layer, enum plan_mode mode)
     return sqrt(error / size);
 }
 
+#if STRIDE == 1
 static const struct layer layers[] = {
     {64, 64, 30, 29, 1, 1, 2},  {128, 80, 16, 16, 1, 1, 8}, {256, 64, 14, 14, 1, 1, 6},
     {512, 64, 7, 7, 1, 1, 20},  {64, 64, 19, 34, 0, 0, 3},  {64, 144, 9, 11, 2, 2, 8},
     {80, 112, 17, 13, 0, 1, 7}, {160, 96, 17, 13, 0, 1, 7}, {64, 224, 9, 11, 2, 2, 8},
 };
-enum { LAYERS = sizeof layers / sizeof *layers };
 
 /* Fewer tiles, as they are served; the last are so many that threads divide them. */
 static const struct layer served[] = {
@@ -85,7 +87,21 @@ static const struct layer served[] = {
     {80, 112, 9, 11, 2, 2, 1},   {64, 144, 13, 17, 0, 1, 1}, {64, 64, 56, 55, 1, 1, 1},
     {96, 160, 9, 11, 2, 2, 1},
 };
-enum { SERVED = sizeof served / sizeof *served };
+#else
+/* One row and one column before the picture, always. */
+static const struct layer layers[] = {
+    {128, 128, 56, 56, 1, 1, 2}, {256, 64, 28, 28, 1, 1, 5}, {512, 64, 14, 14, 1, 1, 17},
+    {64, 80, 33, 27, 1, 1, 4},   {80, 64, 30, 43, 1, 0, 3},  {64, 112, 17, 19, 1, 2, 8},
+};
+
+static const struct layer served[] = {
+    {128, 128, 56, 56, 1, 1, 1},
+    {80, 112, 43, 41, 1, 2, 1},
+    {144, 64, 50, 39, 1, 0, 1},
+    {64, 64, 86, 71, 1, 1, 1},
+};
+#endif
+enum { LAYERS = sizeof layers / sizeof *layers, SERVED = sizeof served / sizeof *served };
 
 static bool fits(const struct layer *layer)
 {
@@ -119,9 +135,16 @@ TEST(winograd, is_as_exact_when_it_serves)
 TEST(winograd, adds_and_cuts_off_when_it_serves)
 {
     subject_need_processor(KERNEL);
+#if STRIDE == 1
     static const char text[] = "input x f32 64 14 15\n"
                                "conv2d y x channels=64 kernel=3 padding=same\n"
                                "add s y x\nrelu z s\noutput o z\n";
+#else
+    static const char text[] =
+        "input x f32 64 43 41\n"
+        "conv2d y x channels=64 kernel=3 stride=2 padding=explicit before=1 after=1\n"
+        "conv2d a x channels=64 kernel=1 stride=2\nadd s y a\nrelu z s\noutput o z\n";
+#endif
     static const int batches[] = {1, 9}; /* few tiles, and many */
     for (int i = 0; i < 2; i++) {
         struct plan_options options = {.mode = PLAN_SERVE, .batch = batches[i], .threads = 2};
@@ -145,7 +168,10 @@ TEST(winograd, serves_the_same_bits_with_any_number_of_threads)
 {
     subject_need_processor(KERNEL);
     /* Enough operations that a plan takes as many threads as it is given; few tiles, and many. */
-    static const struct layer large[] = {{512, 512, 14, 14, 1, 1, 2}, {256, 288, 28, 27, 0, 1, 3}};
+    static const struct layer large[] = {
+        {512, 512, 14 * STRIDE, 14 * STRIDE, 1, 1, 2},
+        {256, 288, 28 * STRIDE, 27 * STRIDE, STRIDE - 1, 1, 3},
+    };
     for (int i = 0; i < 2; i++) {
         struct subject one = open_layer(&large[i], PLAN_SERVE, 1);
         subject_need_kernel(&one, KERNEL);
