@@ -44,8 +44,9 @@ static void build(struct graph *graph, const struct layer *layer)
     value_id x = lockstep_input(graph, "x", DTYPE_F32,
                                 SHAPE(SHAPE_BATCH, layer->in, layer->size, layer->size));
     x = batch_norm(graph, x); /* so that the gradient of x is wanted */
-    x = conv2d(graph, x, layer->out, .kernel = 3, .stride = layer->stride, .padding = PADDING_EXPLICIT,
-               .pad_before = 1, .pad_after = 1, .name = "layer", .no_bias = layer->stride > 1);
+    x = conv2d(graph, x, layer->out, .kernel = 3, .stride = layer->stride,
+               .padding = PADDING_EXPLICIT, .pad_before = 1, .pad_after = 1, .name = "layer",
+               .no_bias = layer->stride > 1);
     x = dense(graph, flatten(graph, global_avg_pool(graph, x)), 4);
     lockstep_classifier(graph, x, 0);
 }
@@ -162,13 +163,15 @@ int main(int argc, char **argv)
     first += serves;
     int rounds = argc > first + 1 ? (int)strtol(argv[first++], NULL, 10) : 0;
     if (rounds < 1 || rounds > MAX_ROUNDS) {
-        fprintf(stderr, "usage: winograd [--serve] ROUNDS BATCH:IN>OUT@SIZE[/STRIDE]... BATCH:MODEL...\n");
+        fprintf(stderr,
+                "usage: winograd [--serve] ROUNDS BATCH:IN>OUT@SIZE[/STRIDE]... BATCH:MODEL...\n");
         return 2;
     }
     for (int i = first; i < argc; i++) {
         struct layer layer;
         if (read_layer(argv[i], &layer) < 0) {
-            fprintf(stderr, "winograd: %s is not BATCH:IN>OUT@SIZE[/STRIDE], nor BATCH:MODEL\n", argv[i]);
+            fprintf(stderr, "winograd: %s is not BATCH:IN>OUT@SIZE[/STRIDE], nor BATCH:MODEL\n",
+                    argv[i]);
             return 2;
         }
         if (measure(&layer, serves, rounds, &err) < 0) {

@@ -33,7 +33,8 @@ enum {
     MOST_PIXELS = 64,     /* of a picture of y; beyond, the library is as fast... */
     MOST_STRIDED = 196,   /* ...and here where a 3x3 leaves pixels out */
     FEWEST_CHANNELS = 64, /* below, there is nothing to gain */
-    FEWEST_TILES = 12,    /* from here on Winograd's method pays where it fits */
+    FEWEST_TILES = 12,    /* from here on Winograd's method pays where it fits... */
+    FEWEST_STRIDED = 48,  /* ...and here where pixels are left out */
 };
 
 struct state {
@@ -50,10 +51,14 @@ static int64_t pixels_of(const struct shape *shape)
     return shape->dim[2] * shape->dim[3];
 }
 
+static bool is_strided(const struct dnn_conv *conv)
+{
+    return conv->stride[0] > 1 && conv->stride[1] > 1;
+}
+
 static int64_t most_pixels(const struct dnn_conv *conv)
 {
-    bool strided = conv->stride[0] > 1 && conv->stride[1] > 1;
-    return strided && pixels_of(&conv->weights) > 1 ? MOST_STRIDED : MOST_PIXELS;
+    return is_strided(conv) && pixels_of(&conv->weights) > 1 ? MOST_STRIDED : MOST_PIXELS;
 }
 
 static bool fits(const struct plan_builder *builder, const struct plan_node *node)
@@ -69,10 +74,11 @@ static bool fits(const struct plan_builder *builder, const struct plan_node *nod
 /* Winograd's method needs fewer products for 3x3, but transforms weights: with few tiles that is more. */
 static bool pays(const struct plan_builder *builder, const struct plan_node *node)
 {
-    struct shape y = builder_shape(builder, node->output);
+    struct dnn_conv conv = conv_describe(builder, node);
+    const struct shape *y = &conv.dst;
+    int64_t tiles = y->dim[0] * winograd_tiles_along(y->dim[2]) * winograd_tiles_along(y->dim[3]);
     return !conv_kernel_winograd.fits(builder, node) ||
-           y.dim[0] * winograd_tiles_along(y.dim[2]) * winograd_tiles_along(y.dim[3]) <
-               FEWEST_TILES;
+           tiles < (is_strided(&conv) ? FEWEST_STRIDED : FEWEST_TILES);
 }
 
 /* --- What it takes --- */

@@ -96,8 +96,8 @@ static const struct winograd_steps *steps_for(const struct plan_builder *builder
     };
     bool training = builder_is_training(builder);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i]->stride == a->rows.stride && all[i]->is_here() &&
-            suits(all[i], x, training) && suits(all[i], y, training))
+        if (all[i]->stride == a->rows.stride && all[i]->is_here() && suits(all[i], x, training) &&
+            suits(all[i], y, training))
             return all[i];
     return NULL;
 }
@@ -420,11 +420,10 @@ static void run_tiles(const struct pass *pass, const struct room *room, struct w
         int64_t outputs = at_most(pass->out - out, pass->way->outputs);
         for (int i = 0; i < pass->product_count; i++) {
             struct winograd_product p = pass->products[i];
-            steps->multiply(
-                room->weights + (size_t)p.weights * pass->weight_plane + out * pass->in,
-                room->patches + (size_t)p.patch * pass->patch_plane,
-                room->results + (size_t)p.result * pass->result_plane, pass->in, outputs,
-                tiles.count, pass->tiles_at_once, is_met(pass, i));
+            steps->multiply(room->weights + (size_t)p.weights * pass->weight_plane + out * pass->in,
+                            room->patches + (size_t)p.patch * pass->patch_plane,
+                            room->results + (size_t)p.result * pass->result_plane, pass->in,
+                            outputs, tiles.count, pass->tiles_at_once, is_met(pass, i));
         }
         put_outputs(pass, room, out, outputs, tiles, bias);
     }
@@ -479,12 +478,11 @@ static void run_outputs(const struct pass *pass, const struct room *room, int64_
         for (int i = 0; i < pass->product_count; i++) {
             struct winograd_product p = pass->products[i];
             fetch_part(pass, last ? next_out : out, last ? 0 : in + most, i);
-            steps->multiply(room->weights + (size_t)p.weights * pass->weight_plane,
-                            room->patches + (size_t)p.patch * pass->patch_plane +
-                                in * pass->tiles_at_once,
-                            room->results + (size_t)p.result * pass->result_plane, piece.in,
-                            steps->wide, pass->tiles, pass->tiles_at_once,
-                            in > 0 || is_met(pass, i));
+            steps->multiply(
+                room->weights + (size_t)p.weights * pass->weight_plane,
+                room->patches + (size_t)p.patch * pass->patch_plane + in * pass->tiles_at_once,
+                room->results + (size_t)p.result * pass->result_plane, piece.in, steps->wide,
+                pass->tiles, pass->tiles_at_once, in > 0 || is_met(pass, i));
         }
     }
     put_outputs(pass, room, out, steps->wide, (struct winograd_range){0, pass->tiles}, bias);
@@ -496,8 +494,7 @@ static void run_few(const struct pass *pass, const float *bias, int threads, flo
     const struct winograd_steps *steps = pass->steps;
 #pragma omp parallel for schedule(static)
     for (int64_t c = 0; c < pass->in; c += steps->lanes)
-        pass->way->take_patches(&pass->x, c / steps->lanes,
-                                (struct winograd_range){0, pass->tiles},
+        pass->way->take_patches(&pass->x, c / steps->lanes, (struct winograd_range){0, pass->tiles},
                                 scratch + c * pass->tiles_at_once, pass->patch_plane);
 #pragma omp parallel for schedule(static)
     for (int t = 0; t < threads; t++) {
@@ -573,8 +570,8 @@ static void multiply_blocks(const struct sums *sums, const struct winograd_produ
     int64_t lanes = steps->lanes, stride = gradient->tiles_at_once, in = sums->pass->in;
     steps->multiply_gradients(&(struct winograd_gradients){
         .patches = sums->patches + (size_t)product->patch * gradient->patch_plane,
-        .gradients = sums->tiles + (size_t)product->result * gradient->tile_plane +
-                     block * lanes * stride,
+        .gradients =
+            sums->tiles + (size_t)product->result * gradient->tile_plane + block * lanes * stride,
         .patch_stride = stride,
         .gradient_stride = stride,
         .sums = sums->weights + (size_t)product->weights * gradient->sum_plane + block * lanes * in,

@@ -7,13 +7,10 @@
 
 /* Back to x is a convolution like that to y. */
 #define WAY                                                                                        \
-    {.patch_planes = PLANES,                                                                       \
-     .result_planes = PLANES,                                                                      \
-     .patch_step = TILE,                                                                           \
-     .result_step = TILE,                                                                          \
-     .outputs = 64,                                                                              \
-     .take_patches = winograd_take_patches,                                                        \
-     .put_results = winograd_put_results}
+    {                                                                                              \
+        .patch_planes = PLANES, .result_planes = PLANES, .patch_step = TILE, .result_step = TILE,  \
+        .outputs = 64, .take_patches = winograd_take_patches, .put_results = winograd_put_results  \
+    }
 
 const struct winograd_steps winograd_eights = {
     .name = "own:winograd:" VECTOR_NAME,

@@ -7,13 +7,10 @@
 
 /* Back to x is a convolution like that to y. */
 #define WAY                                                                                        \
-    {.patch_planes = PLANES,                                                                       \
-     .result_planes = PLANES,                                                                      \
-     .patch_step = TILE,                                                                           \
-     .result_step = TILE,                                                                          \
-     .outputs = 128,                                                                             \
-     .take_patches = winograd_take_patches,                                                        \
-     .put_results = winograd_put_results}
+    {                                                                                              \
+        .patch_planes = PLANES, .result_planes = PLANES, .patch_step = TILE, .result_step = TILE,  \
+        .outputs = 128, .take_patches = winograd_take_patches, .put_results = winograd_put_results \
+    }
 
 const struct winograd_steps winograd_sixteens = {
     .name = "own:winograd:" VECTOR_NAME,
@@ -23,8 +20,7 @@ const struct winograd_steps winograd_sixteens = {
     .channels_last = true, /* the library's choice for serving */
     .wide = WIDE,
     .rows = TILES,
-    .sizes =
-        {.tiles = 196, .gradient_tiles = 196, .piece = 128, .fewest_served = 8},
+    .sizes = {.tiles = 196, .gradient_tiles = 196, .piece = 128, .fewest_served = 8},
     .forward = WAY,
     .back = WAY,
     .weight_planes = PLANES,

@@ -3,15 +3,15 @@
  *
  * With the points +-a, +-b and infinity, a convolution of two taps over d[5], and one of one tap over d[4]:
  *
- *     B' = [-a b2  -b2   a         1   0]    A' = [1  1   1   1   0]    G  = rows (1, p) / distance,
- *          [-a b2   b2   a        -1   0]         [a -a   b  -b   0]         as if +p were -p's
- *          [-b a2  -a2   b         1   0]         [a2 a2  b2  b2  0]         distance, too; (0, 1)
- *          [-b a2   a2   b        -1   0]         [a3 -a3 b3 -b3  1]
- *          [a2b2    0   -(a2+b2)   0   1]
+ *     B' = [-a b2  -b2   a         1   0]    G = [1  a]    A' = columns (1, p, p2, p3) / distances of +p;
+ *          [-a b2   b2   a        -1   0]        [1 -a]         (0, 0, 0, 1)
+ *          [-b a2  -a2   b         1   0]        [1  b]
+ *          [-b a2   a2   b        -1   0]        [1 -b]
+ *          [a2b2    0   -(a2+b2)   0   1]        [0  1]
  *
  * The rows of -a and -b are the negative of what they would be, so that both points of a pair have the same
- * distance to the others. Only the last row has d[4]: one tap needs the first four rows and columns, and has
- * G = 1 / distance. */
+ * distance to the others. Only the last row has d[4]: one tap needs the first four rows and columns, and its
+ * weight is the same at all four points. */
 #include "ops/winograd_products.h"
 #include "ops/winograd_squares.h"
 
@@ -22,7 +22,7 @@ VECTOR_BEGIN
 enum {
     POINTS = 5,
     PATCH = 9,          /* 5 + 4 */
-    WEIGHTS = 7,        /* 5 + 2: one tap is the same at +a and -a */
+    WEIGHTS = 6,        /* 5 + 1 */
     SIDE = 2 * TILE,    /* of x */
     BEHIND = POINTS,    /* where those of one tap begin */
     FINITE = POINTS - 1 /* and how many they are */
@@ -58,20 +58,25 @@ INLINE void points_axis(const vector d[POINTS], vector out[POINTS])
 /* B'd of every other number, and of those between. */
 INLINE void patch_axis(const vector d[PATCH], vector out[PATCH])
 {
-    const vector two[POINTS] = {d[0], d[2], d[4], d[6], d[8]}, one[FINITE] = {d[1], d[3], d[5], d[7]};
+    const vector two[POINTS] = {d[0], d[2], d[4], d[6], d[8]},
+                 one[FINITE] = {d[1], d[3], d[5], d[7]};
     points_axis(two, out);
     finite_axis(one, out + BEHIND);
 }
+
+/* One over the product of a point's distances to the others. */
+#define SHARE_A (1 / (2 * POINT_A * (A2 - B2)))
+#define SHARE_B (1 / (2 * POINT_B * (B2 - A2)))
 
 /* A'm, with `infinite` for the last point. */
 INLINE void tile_axis(const vector m[FINITE], vector infinite, vector out[TILE])
 {
     vector sum_a = vector_add(m[0], m[1]), sum_b = vector_add(m[2], m[3]);
-    vector odd_a = vector_mul(all(POINT_A), vector_sub(m[0], m[1]));
-    vector odd_b = vector_mul(all(POINT_B), vector_sub(m[2], m[3]));
-    out[0] = vector_add(sum_a, sum_b);
+    vector odd_a = vector_mul(all(SHARE_A * POINT_A), vector_sub(m[0], m[1]));
+    vector odd_b = vector_mul(all(SHARE_B * POINT_B), vector_sub(m[2], m[3]));
+    out[0] = vector_fma(all(SHARE_A), sum_a, vector_mul(all(SHARE_B), sum_b));
     out[1] = vector_add(odd_a, odd_b);
-    out[2] = vector_fma(all(A2), sum_a, vector_mul(all(B2), sum_b));
+    out[2] = vector_fma(all(SHARE_A * A2), sum_a, vector_mul(all(SHARE_B * B2), sum_b));
     out[3] = vector_fma(all(A2), odd_a, vector_fma(all(B2), odd_b, infinite));
 }
 
@@ -96,10 +101,10 @@ INLINE void back_axis(const vector m[PATCH], vector out[SIDE])
 /* Aw */
 INLINE void gradient_axis(const vector w[TILE], vector out[POINTS])
 {
-    vector even_a = vector_fma(all(A2), w[2], w[0]);
-    vector odd_a = vector_mul(all(POINT_A), vector_fma(all(A2), w[3], w[1]));
-    vector even_b = vector_fma(all(B2), w[2], w[0]);
-    vector odd_b = vector_mul(all(POINT_B), vector_fma(all(B2), w[3], w[1]));
+    vector even_a = vector_fma(all(SHARE_A * A2), w[2], vector_mul(all(SHARE_A), w[0]));
+    vector odd_a = vector_mul(all(SHARE_A * POINT_A), vector_fma(all(A2), w[3], w[1]));
+    vector even_b = vector_fma(all(SHARE_B * B2), w[2], vector_mul(all(SHARE_B), w[0]));
+    vector odd_b = vector_mul(all(SHARE_B * POINT_B), vector_fma(all(B2), w[3], w[1]));
     out[0] = vector_add(even_a, odd_a);
     out[1] = vector_sub(even_a, odd_a);
     out[2] = vector_add(even_b, odd_b);
@@ -107,33 +112,24 @@ INLINE void gradient_axis(const vector w[TILE], vector out[POINTS])
     out[4] = w[3];
 }
 
-/* One over the product of a point's distances to the others. */
-#define SHARE_A (1 / (2 * POINT_A * (A2 - B2)))
-#define SHARE_B (1 / (2 * POINT_B * (B2 - A2)))
-
 /* Gg */
 INLINE void weight_axis(const vector g[KERNEL], vector out[WEIGHTS])
 {
-    vector even_a = vector_mul(all(SHARE_A), g[0]), odd_a = vector_mul(all(SHARE_A * POINT_A), g[2]);
-    vector even_b = vector_mul(all(SHARE_B), g[0]), odd_b = vector_mul(all(SHARE_B * POINT_B), g[2]);
-    out[0] = vector_add(even_a, odd_a);
-    out[1] = vector_sub(even_a, odd_a);
-    out[2] = vector_add(even_b, odd_b);
-    out[3] = vector_sub(even_b, odd_b);
+    out[0] = vector_fma(all(POINT_A), g[2], g[0]);
+    out[1] = vector_fnma(all(POINT_A), g[2], g[0]);
+    out[2] = vector_fma(all(POINT_B), g[2], g[0]);
+    out[3] = vector_fnma(all(POINT_B), g[2], g[0]);
     out[4] = g[2];
-    out[5] = vector_mul(all(SHARE_A), g[1]);
-    out[6] = vector_mul(all(SHARE_B), g[1]);
+    out[BEHIND] = g[1];
 }
 
 /* G'u */
 INLINE void kernel_axis(const vector u[WEIGHTS], vector out[KERNEL])
 {
-    vector odd_a = vector_mul(all(SHARE_A * POINT_A), vector_sub(u[0], u[1]));
-    vector odd_b = vector_mul(all(SHARE_B * POINT_B), vector_sub(u[2], u[3]));
-    out[0] = vector_fma(all(SHARE_A), vector_add(u[0], u[1]),
-                        vector_mul(all(SHARE_B), vector_add(u[2], u[3])));
-    out[1] = vector_fma(all(SHARE_A), u[5], vector_mul(all(SHARE_B), u[6]));
-    out[2] = vector_add(vector_add(odd_a, odd_b), u[4]);
+    vector odd_a = vector_fma(all(POINT_A), vector_sub(u[0], u[1]), u[4]);
+    out[0] = vector_add(vector_add(u[0], u[1]), vector_add(u[2], u[3]));
+    out[1] = u[BEHIND];
+    out[2] = vector_fma(all(POINT_B), vector_sub(u[2], u[3]), odd_a);
 }
 
 /* --- The steps --- */
@@ -198,10 +194,10 @@ static void strided_put_weights(const float *planes, size_t plane,
 
 VECTOR_END
 
-/* The weights of a place along an axis, and the point that it is of. */
+/* The weights of a place along an axis. */
 static int weights_of(int place)
 {
-    return place < BEHIND ? place : BEHIND + (place - BEHIND) / 2;
+    return place < BEHIND ? place : BEHIND;
 }
 
 /* The places along an axis that meet at a point: two, but one at infinity. */
@@ -217,9 +213,8 @@ static int strided_list_products(struct winograd_product products[WINOGRAD_MOST_
         for (int i = 0; i < places_at(point / POINTS); i++)
             for (int k = 0; k < places_at(point % POINTS); k++) {
                 int row = point / POINTS + i * BEHIND, column = point % POINTS + k * BEHIND;
-                products[count++] =
-                    (struct winograd_product){weights_of(row) * WEIGHTS + weights_of(column),
-                                              row * PATCH + column, point};
+                products[count++] = (struct winograd_product){
+                    weights_of(row) * WEIGHTS + weights_of(column), row * PATCH + column, point};
             }
     return count;
 }
@@ -231,7 +226,7 @@ const struct winograd_steps winograd_strided_eights = {
     .stride = 2,
     .wide = WIDE,
     .rows = TILES,
-    .sizes = {.tiles = 96, .gradient_tiles = 192, .piece = 64, .fewest_served = 24},
+    .sizes = {.tiles = 96, .gradient_tiles = 192, .piece = 64, .fewest_served = 48},
     .forward = {.patch_planes = PATCH * PATCH,
                 .result_planes = POINTS * POINTS,
                 .patch_step = SIDE,

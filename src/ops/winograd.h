@@ -24,9 +24,9 @@
  *     patch [9] = 0 . 2 . 4 . 6 . 8   two taps   5 places of V \
  *                 . 1 . 3 . 5 . 7 .   one tap    4 places of V - 5 planes of M --> 4 results
  *
- * With two axes: 81 places of V meet in 25 planes of M. At +a and -a the one tap has the same weight, so U has
- * 7x7 places, not 9x9. Back to x, the 25 are those of V, and the 81 those of M: 8x8 numbers of x. The points
- * are +-1/2, +-11/8 and infinity, with an error of about half of stride 1's.
+ * With two axes: 81 places of V meet in 25 planes of M. At all four points the one tap has the same weight, so
+ * U has 6x6 places, not 9x9. Back to x, the 25 are those of V, and the 81 those of M: 8x8 numbers of x. The
+ * points are +-1/2, +-11/8 and infinity, with an error below stride 1's.
  *
  * The steps of stride 1 are written once, in winograd_tiles.h and winograd_products.h, and compiled for 8 and for
  * 16 lanes, by kernel_winograd_eights.c and kernel_winograd_sixteens.c. Those of stride 2 are for 8 lanes, in
@@ -150,7 +150,8 @@ struct winograd_steps {
     void (*multiply_gradients)(const struct winograd_gradients *product);
 };
 
-extern const struct winograd_steps winograd_eights, winograd_strided_eights; /* where f32x8.h has them */
-extern const struct winograd_steps winograd_sixteens;                        /* where f32x16.h has them */
+extern const struct winograd_steps winograd_eights,
+    winograd_strided_eights;                          /* where f32x8.h has them */
+extern const struct winograd_steps winograd_sixteens; /* where f32x16.h has them */
 
 #endif

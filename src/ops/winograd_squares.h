@@ -45,18 +45,27 @@ INLINE void load_square(const float *from, int64_t width, int64_t pixel, int siz
             square[r * size + c] = vector_load(from + (r * width + c) * pixel);
 }
 
+/* Some floats further. The compiler must not see where that is: it would keep one pointer for each plane or
+ * tap, more than there are registers, and fetch them from memory instead of adding. */
+INLINE const float *further(const float *at, int64_t floats)
+{
+    at += floats;
+    __asm__("" : "+r"(at));
+    return at;
+}
+
 INLINE void store_planes(const vector *values, int count, float *to, size_t plane)
 {
 #pragma GCC unroll 81
-    for (int p = 0; p < count; p++)
-        vector_store(to + (size_t)p * plane, values[p]);
+    for (int p = 0; p < count; p++, to = (float *)further(to, (int64_t)plane))
+        vector_store(to, values[p]);
 }
 
 INLINE void load_planes(const float *from, size_t plane, int count, vector *values)
 {
 #pragma GCC unroll 81
-    for (int p = 0; p < count; p++)
-        values[p] = vector_load(from + (size_t)p * plane);
+    for (int p = 0; p < count; p++, from = further(from, (int64_t)plane))
+        values[p] = vector_load(from);
 }
 
 /* --- Where they lie --- */
@@ -186,8 +195,8 @@ INLINE void take_gradients(const struct winograd_picture *gradient, int64_t bloc
             from = copy;
             width = TILE;
         }
-        read = vector_add(
-            read, take_gradient(from, width, count, change, planes + i * LANES, plane));
+        read =
+            vector_add(read, take_gradient(from, width, count, change, planes + i * LANES, plane));
     }
     vector_store(sum, vector_add(vector_load(sum), read));
 }
@@ -238,34 +247,37 @@ INLINE void put_results(const float *planes, size_t plane, const struct winograd
 
 /* --- Weights --- */
 
-/* One tap of a register's outputs. */
-INLINE vector take_tap(const struct winograd_weights *weights, const float *from, int tap,
-                       bool adjacent)
-{
-    from += (weights->turned ? KERNEL * KERNEL - 1 - tap : tap) * weights->tap_stride;
-    return adjacent ? vector_load(from) : vector_gather(from, weights->lane_stride);
-}
-
 static int64_t place_of_output(const struct winograd_weights *weights, int64_t out)
 {
     int64_t lane = out % weights->block;
     return (out - lane) * weights->out_stride + lane * weights->lane_stride;
 }
 
+INLINE void take_kernel(const float *from, int64_t tap_step, int64_t lane_stride, bool adjacent,
+                        vector kernel[KERNEL * KERNEL])
+{
+#pragma GCC unroll 9
+    for (int tap = 0; tap < KERNEL * KERNEL; tap++, from = further(from, tap_step))
+        kernel[tap] = adjacent ? vector_load(from) : vector_gather(from, lane_stride);
+}
+
 INLINE void take_weights(const struct winograd_weights *weights, int64_t out, float *planes,
                          size_t plane, bool adjacent, int count, transform *change)
 {
-    for (int64_t i = 0; i < weights->in; i++)
-        for (int half = 0; half < WIDE; half += LANES) {
-            const float *from =
-                weights->data + place_of_output(weights, out + half) + i * weights->in_stride;
-            vector kernel[KERNEL * KERNEL], square[LARGEST * LARGEST];
-#pragma GCC unroll 9
-            for (int tap = 0; tap < KERNEL * KERNEL; tap++)
-                kernel[tap] = take_tap(weights, from, tap, adjacent);
-            change(kernel, square);
-            store_planes(square, count, planes + i * WIDE + half, plane);
-        }
+    int64_t in = weights->in, in_stride = weights->in_stride, lane_stride = weights->lane_stride;
+    int64_t tap_step = weights->turned ? -weights->tap_stride : weights->tap_stride;
+    int64_t first = weights->turned ? (KERNEL * KERNEL - 1) * weights->tap_stride : 0;
+    const float *low = weights->data + first + place_of_output(weights, out);
+    const float *high = weights->data + first + place_of_output(weights, out + LANES);
+    for (int64_t i = 0; i < in; i++) {
+        vector kernel[KERNEL * KERNEL], square[LARGEST * LARGEST];
+        take_kernel(low + i * in_stride, tap_step, lane_stride, adjacent, kernel);
+        change(kernel, square);
+        store_planes(square, count, planes + i * WIDE, plane);
+        take_kernel(high + i * in_stride, tap_step, lane_stride, adjacent, kernel);
+        change(kernel, square);
+        store_planes(square, count, planes + i * WIDE + LANES, plane);
+    }
 }
 
 INLINE void put_weights(const float *planes, size_t plane, const struct winograd_weights *weights,

@@ -2,14 +2,17 @@
  * kernel_winograd_eights.c and kernel_winograd_sixteens.c.
  *
  * With the points 0, +-a, +-b and infinity, from the polynomials that are zero at all points but one
- * (B), the powers of the points (A), and those powers over the distances to the other points (G):
+ * (B), the powers of the points (G), and those powers over the distances to the other points (A; there because
+ * results are fewer than patches, and weights are many where tiles are few):
  *
- *     B' = [a2b2   0     -(a2+b2)  0        1  0]     A' = [1  1   1   1   1   0]
- *          [0   -a b2    -b2       a        1  0]          [0  a  -a   b  -b   0]
- *          [0    a b2    -b2      -a        1  0]          [0  a2  a2  b2  b2  0]
- *          [0   -b a2    -a2       b        1  0]          [0  a3 -a3  b3 -b3  1]
- *          [0    b a2    -a2      -b        1  0]
- *          [0    a2b2     0      -(a2+b2)   0  1]     G  = rows (1, p, p2) / distances; (0, 0, 1) */
+ *     B' = [a2b2   0     -(a2+b2)  0        1  0]     G = [1  0  0 ]
+ *          [0   -a b2    -b2       a        1  0]         [1  a  a2]
+ *          [0    a b2    -b2      -a        1  0]         [1 -a  a2]
+ *          [0   -b a2    -a2       b        1  0]         [1  b  b2]
+ *          [0    b a2    -a2      -b        1  0]         [1 -b  b2]
+ *          [0    a2b2     0      -(a2+b2)   0  1]         [0  0  1 ]
+ *
+ *     A' = columns (1, p, p2, p3) / distances; (0, 0, 0, 1) */
 #ifndef OPS_WINOGRAD_TILES_H
 #define OPS_WINOGRAD_TILES_H
 
@@ -42,26 +45,32 @@ INLINE void patch_axis(const vector d[PATCH], vector out[PATCH])
     out[5] = vector_fma(all(A2 * B2), d[1], vector_fnma(all(A2 + B2), d[3], d[5]));
 }
 
+/* One over the product of a point's distances to the others. */
+#define SHARE_0 (1 / (A2 * B2))
+#define SHARE_A (1 / (2 * A2 * (A2 - B2)))
+#define SHARE_B (1 / (2 * B2 * (B2 - A2)))
+
 /* A'm */
 INLINE void result_axis(const vector m[PATCH], vector out[TILE])
 {
     vector sum_a = vector_add(m[1], m[2]), sum_b = vector_add(m[3], m[4]);
-    vector odd_a = vector_mul(all(POINT_A), vector_sub(m[1], m[2]));
-    vector odd_b = vector_mul(all(POINT_B), vector_sub(m[3], m[4]));
-    out[0] = vector_add(m[0], vector_add(sum_a, sum_b));
+    vector odd_a = vector_mul(all(SHARE_A * POINT_A), vector_sub(m[1], m[2]));
+    vector odd_b = vector_mul(all(SHARE_B * POINT_B), vector_sub(m[3], m[4]));
+    out[0] = vector_fma(all(SHARE_0), m[0],
+                        vector_fma(all(SHARE_A), sum_a, vector_mul(all(SHARE_B), sum_b)));
     out[1] = vector_add(odd_a, odd_b);
-    out[2] = vector_fma(all(A2), sum_a, vector_mul(all(B2), sum_b));
+    out[2] = vector_fma(all(SHARE_A * A2), sum_a, vector_mul(all(SHARE_B * B2), sum_b));
     out[3] = vector_fma(all(A2), odd_a, vector_fma(all(B2), odd_b, m[5]));
 }
 
 /* Aw */
 INLINE void gradient_axis(const vector w[TILE], vector out[PATCH])
 {
-    vector even_a = vector_fma(all(A2), w[2], w[0]);
-    vector odd_a = vector_mul(all(POINT_A), vector_fma(all(A2), w[3], w[1]));
-    vector even_b = vector_fma(all(B2), w[2], w[0]);
-    vector odd_b = vector_mul(all(POINT_B), vector_fma(all(B2), w[3], w[1]));
-    out[0] = w[0];
+    vector even_a = vector_fma(all(SHARE_A * A2), w[2], vector_mul(all(SHARE_A), w[0]));
+    vector odd_a = vector_mul(all(SHARE_A * POINT_A), vector_fma(all(A2), w[3], w[1]));
+    vector even_b = vector_fma(all(SHARE_B * B2), w[2], vector_mul(all(SHARE_B), w[0]));
+    vector odd_b = vector_mul(all(SHARE_B * POINT_B), vector_fma(all(B2), w[3], w[1]));
+    out[0] = vector_mul(all(SHARE_0), w[0]);
     out[1] = vector_add(even_a, odd_a);
     out[2] = vector_sub(even_a, odd_a);
     out[3] = vector_add(even_b, odd_b);
@@ -69,34 +78,25 @@ INLINE void gradient_axis(const vector w[TILE], vector out[PATCH])
     out[5] = w[3];
 }
 
-/* One over the product of a point's distances to the others. */
-#define SHARE_0 (1 / (A2 * B2))
-#define SHARE_A (1 / (2 * A2 * (A2 - B2)))
-#define SHARE_B (1 / (2 * B2 * (B2 - A2)))
-
 /* Gg */
 INLINE void weight_axis(const vector g[KERNEL], vector out[PATCH])
 {
-    vector even_a = vector_mul(all(SHARE_A), vector_fma(all(A2), g[2], g[0]));
-    vector odd_a = vector_mul(all(SHARE_A * POINT_A), g[1]);
-    vector even_b = vector_mul(all(SHARE_B), vector_fma(all(B2), g[2], g[0]));
-    vector odd_b = vector_mul(all(SHARE_B * POINT_B), g[1]);
-    out[0] = vector_mul(all(SHARE_0), g[0]);
-    out[1] = vector_add(even_a, odd_a);
-    out[2] = vector_sub(even_a, odd_a);
-    out[3] = vector_add(even_b, odd_b);
-    out[4] = vector_sub(even_b, odd_b);
+    vector even_a = vector_fma(all(A2), g[2], g[0]), even_b = vector_fma(all(B2), g[2], g[0]);
+    out[0] = g[0];
+    out[1] = vector_fma(all(POINT_A), g[1], even_a);
+    out[2] = vector_fnma(all(POINT_A), g[1], even_a);
+    out[3] = vector_fma(all(POINT_B), g[1], even_b);
+    out[4] = vector_fnma(all(POINT_B), g[1], even_b);
     out[5] = g[2];
 }
 
 /* G'u */
 INLINE void kernel_axis(const vector u[PATCH], vector out[KERNEL])
 {
-    vector sum_a = vector_mul(all(SHARE_A), vector_add(u[1], u[2]));
-    vector sum_b = vector_mul(all(SHARE_B), vector_add(u[3], u[4]));
-    vector odd_a = vector_mul(all(SHARE_A * POINT_A), vector_sub(u[1], u[2]));
-    out[0] = vector_fma(all(SHARE_0), u[0], vector_add(sum_a, sum_b));
-    out[1] = vector_fma(all(SHARE_B * POINT_B), vector_sub(u[3], u[4]), odd_a);
+    vector sum_a = vector_add(u[1], u[2]), sum_b = vector_add(u[3], u[4]);
+    vector odd_a = vector_mul(all(POINT_A), vector_sub(u[1], u[2]));
+    out[0] = vector_add(u[0], vector_add(sum_a, sum_b));
+    out[1] = vector_fma(all(POINT_B), vector_sub(u[3], u[4]), odd_a);
     out[2] = vector_fma(all(A2), sum_a, vector_fma(all(B2), sum_b, u[5]));
 }
 

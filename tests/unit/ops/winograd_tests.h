@@ -96,9 +96,9 @@ static const struct layer layers[] = {
 
 static const struct layer served[] = {
     {128, 128, 56, 56, 1, 1, 1},
-    {80, 112, 43, 41, 1, 2, 1},
-    {144, 64, 50, 39, 1, 0, 1},
-    {64, 64, 86, 71, 1, 1, 1},
+    {80, 112, 55, 53, 1, 2, 1},
+    {144, 64, 58, 50, 1, 0, 1},
+    {64, 64, 86, 79, 1, 1, 1},
 };
 #endif
 enum { LAYERS = sizeof layers / sizeof *layers, SERVED = sizeof served / sizeof *served };
@@ -141,7 +141,7 @@ TEST(winograd, adds_and_cuts_off_when_it_serves)
                                "add s y x\nrelu z s\noutput o z\n";
 #else
     static const char text[] =
-        "input x f32 64 43 41\n"
+        "input x f32 64 55 53\n"
         "conv2d y x channels=64 kernel=3 stride=2 padding=explicit before=1 after=1\n"
         "conv2d a x channels=64 kernel=1 stride=2\nadd s y a\nrelu z s\noutput o z\n";
 #endif
@@ -169,7 +169,7 @@ TEST(winograd, serves_the_same_bits_with_any_number_of_threads)
     subject_need_processor(KERNEL);
     /* Enough operations that a plan takes as many threads as it is given; few tiles, and many. */
     static const struct layer large[] = {
-        {512, 512, 14 * STRIDE, 14 * STRIDE, 1, 1, 2},
+        {512, 512, 14 * STRIDE, 14 * STRIDE, 1, 1, 2 * STRIDE},
         {256, 288, 28 * STRIDE, 27 * STRIDE, STRIDE - 1, 1, 3},
     };
     for (int i = 0; i < 2; i++) {
