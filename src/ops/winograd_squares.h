@@ -135,6 +135,17 @@ static void copy_inside(const struct square *square, int64_t size, int64_t width
                    LANES * sizeof *copy);
 }
 
+/* Asks for what the tile below has more than this one, which would else come from memory line by line. */
+INLINE void fetch_below(const struct winograd_picture *picture, const struct square *square,
+                        int64_t pixel, int size)
+{
+    enum { LINE = 16 };
+    const float *from = square->data + size * picture->width * pixel;
+    for (int64_t r = 0; r < picture->step; r++, from += picture->width * pixel)
+        for (int64_t f = 0; f < picture->step * pixel; f += LINE)
+            __builtin_prefetch(from + f, 0, 2);
+}
+
 /* --- Patches --- */
 
 INLINE void take_patch(const float *from, int64_t width, int64_t pixel, int size, int count,
@@ -154,6 +165,7 @@ INLINE void take_patches(const struct winograd_picture *x, int64_t block,
     float copy[LARGEST * LARGEST * LANES];
     for (int64_t i = 0; i < tiles.count; i++, step(x, &place)) {
         struct square square = square_at(x, block, &place, size);
+        fetch_below(x, &square, pixel, size);
         float *to = planes + i * LANES;
         if (is_whole(&square, size)) {
             take_patch(square.data, x->width, pixel, size, count, change, to, plane);
@@ -190,6 +202,7 @@ INLINE void take_gradients(const struct winograd_picture *gradient, int64_t bloc
         struct square square = square_at(gradient, block, &place, TILE);
         const float *from = square.data;
         int64_t width = gradient->width;
+        fetch_below(gradient, &square, LANES, TILE);
         if (!is_whole(&square, TILE)) {
             copy_inside(&square, TILE, width, LANES, copy);
             from = copy;
@@ -238,6 +251,7 @@ INLINE void put_results(const float *planes, size_t plane, const struct winograd
     for (int64_t i = 0; i < tiles.count; i++, step(y, &place)) {
         struct square square = square_at(y, block, &place, size);
         const float *from = planes + i * LANES;
+        fetch_below(y, &square, pixel, size);
         if (is_whole(&square, size))
             put_result(from, plane, &square, y->width, pixel, &finish, count, size, change, true);
         else
