@@ -1,7 +1,8 @@
 /* winograd ROUNDS BATCH:IN>OUT@SIZE[/STRIDE]... BATCH:MODEL...: 3x3 convolutions by Winograd's method and by
- * the kernels that they would have without it, pass by pass, in turns and in one process, so that a machine that slows down slows both down. A
- * layer prints the median and the best milliseconds of both, reorders of its weights included; a network,
- * those of all its operations. With --serve: forward only, as it is served. The weights are drawn. */
+ * the kernels that they would have without it, pass by pass, in turns and in one process, so that a machine that
+ * slows down slows both down. A layer prints the median and the best milliseconds of both, reorders of its weights
+ * included; a network, those of all its operations. With --serve: forward only, as it is served. The weights are
+ * drawn. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +45,7 @@ static void build(struct graph *graph, const struct layer *layer)
     value_id x = lockstep_input(graph, "x", DTYPE_F32,
                                 SHAPE(SHAPE_BATCH, layer->in, layer->size, layer->size));
     x = batch_norm(graph, x); /* so that the gradient of x is wanted */
+    /* With a stride no bias, which the kernel to compare with, own:points, does not take. */
     x = conv2d(graph, x, layer->out, .kernel = 3, .stride = layer->stride,
                .padding = PADDING_EXPLICIT, .pad_before = 1, .pad_after = 1, .name = "layer",
                .no_bias = layer->stride > 1);
@@ -147,8 +149,9 @@ static int read_layer(const char *text, struct layer *out)
 {
     char name[64];
     *out = (struct layer){.text = text, .stride = 1};
-    if (sscanf(text, "%d:%d>%d@%d/%d", &out->batch, &out->in, &out->out, &out->size,
-               &out->stride) >= 4)
+    int end = 0;
+    if (sscanf(text, "%d:%d>%d@%d%n", &out->batch, &out->in, &out->out, &out->size, &end) == 4 &&
+        (!text[end] || (text[end] == '/' && sscanf(text + end + 1, "%d", &out->stride) == 1)))
         return 0;
     if (sscanf(text, "%d:%63s", &out->batch, name) == 2)
         out->model = model_find(name);

@@ -139,15 +139,18 @@ static int check_kernel(const struct parser *parser, const struct op *op, const 
                         struct error *err)
 {
     struct nearest nearest;
+    char names[128] = "";
     nearest_start(&nearest, name);
     for (const struct op_kernel *const *kernel = op->kernels; *kernel; kernel++) {
+        size_t used = strlen(names);
         if (strcmp((*kernel)->name, name) == 0)
             return 0;
         nearest_offer(&nearest, (*kernel)->name);
+        snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", (*kernel)->name);
     }
     return complain(parser, err, "%s has no kernel '%.60s'%s%s%s", op->name, name,
-                    nearest.best ? "; did you mean '" : "", nearest.best ? nearest.best : "",
-                    nearest.best ? "'?" : "");
+                    nearest.best ? "; did you mean '" : "; it has ",
+                    nearest.best ? nearest.best : names, nearest.best ? "'?" : "");
 }
 
 static const struct rule *find(const struct kernel_rules *rules, const char *key)

@@ -588,9 +588,12 @@ struct tensor plan_input_gradient(const struct plan *plan, int index)
     return tensor;
 }
 
+/* Raised whenever a kernel of ours, under the name it had, rounds otherwise than before. */
+enum { ARITHMETIC = 1 };
+
 uint64_t plan_fingerprint(const struct plan *plan)
 {
-    uint64_t hash = 0;
+    uint64_t hash = ARITHMETIC;
     char text[64];
     for (int i = 0; i < params_count(plan->params); i++) {
         struct param_range range = params_range(plan->params, i);

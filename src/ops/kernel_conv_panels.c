@@ -33,8 +33,8 @@ enum {
     MOST_PIXELS = 64,     /* of a picture of y; beyond, the library is as fast... */
     MOST_STRIDED = 196,   /* ...and here where a 3x3 leaves pixels out */
     FEWEST_CHANNELS = 64, /* below, there is nothing to gain */
-    FEWEST_TILES = 12,    /* from here on Winograd's method pays where it fits... */
-    FEWEST_STRIDED = 48,  /* ...and here where pixels are left out */
+    FEWEST_TILES =
+        12, /* from here on Winograd's method pays where it fits and no pixels are left out */
 };
 
 struct state {
@@ -78,7 +78,7 @@ static bool pays(const struct plan_builder *builder, const struct plan_node *nod
     const struct shape *y = &conv.dst;
     int64_t tiles = y->dim[0] * winograd_tiles_along(y->dim[2]) * winograd_tiles_along(y->dim[3]);
     return !conv_kernel_winograd.fits(builder, node) ||
-           tiles < (is_strided(&conv) ? FEWEST_STRIDED : FEWEST_TILES);
+           tiles < (is_strided(&conv) ? WINOGRAD_FEWEST_STRIDED : FEWEST_TILES);
 }
 
 /* --- What it takes --- */

@@ -3,7 +3,7 @@
  * because oneDNN 2.6 has Winograd for AVX-512 and stride 1 only, and chooses its direct kernels there, too.
  *
  * Forward and the gradient of x: a thread takes some tiles at a time through all steps, with patches and
- * results of its own, small enough for its caches. Where tiles are few, as when one picture is served, the
+ * results of its own, small enough for the caches. Where tiles are few, as when one picture is served, the
  * weights are what is much: all threads transform the patches, then each takes some outputs, whose weights
  * it transforms piece by piece in its caches. Stored transformed they would be four times as many bytes,
  * which take longer to read than the transform takes.
@@ -58,13 +58,12 @@ struct state {
 
 /* --- Which convolutions --- */
 
-/* With stride 2, tiles of x would not begin where tiles of y do, if nothing were before them. */
 static bool is_small_window(const struct window *window)
 {
+    int most_before = KERNEL - window->stride; /* lest tiles of x begin inside of it */
     return window->kernel == KERNEL && (window->stride == 1 || window->stride == 2) &&
-           window->dilation == 1 && window->pad_before >= (window->stride == 2 ? 1 : 0) &&
-           window->pad_before < (window->stride == 2 ? 2 : KERNEL) && window->pad_after >= 0 &&
-           window->pad_after < KERNEL;
+           window->dilation == 1 && window->pad_before >= 0 && window->pad_before <= most_before &&
+           window->pad_after >= 0 && window->pad_after < KERNEL;
 }
 
 static bool are_many(int64_t channels)
@@ -120,7 +119,8 @@ static bool fits(const struct plan_builder *builder, const struct plan_node *nod
            steps_for(builder, node, &from, &to);
 }
 
-/* When serving, few will do: plans for all batch sizes can share one copy of the weights. */
+/* When serving, few will do: plans for all batch sizes can share one copy of the weights, which lie as panels
+ * want them, too. */
 static bool pays(const struct plan_builder *builder, const struct plan_node *node)
 {
     struct shape y = builder_shape(builder, node->output);
@@ -153,22 +153,25 @@ static int64_t choose_tiles(const struct winograd_steps *steps, int64_t tiles, i
     return round_up((tiles + blocks - 1) / blocks, steps->rows);
 }
 
-/* A picture, and the tiles that make up `result`. */
-static struct winograd_picture picture_of(const struct winograd_way *way,
-                                          const struct layout *layout, const struct shape *result,
-                                          int lanes)
+/* So much lies before a picture's first tile. */
+struct corner {
+    int64_t top, left;
+};
+
+static struct winograd_picture picture_of(const struct layout *layout, int lanes, int64_t step,
+                                          struct corner corner)
 {
     struct shape shape = layout_shape(layout);
     struct layout_form form;
     layout_form(layout, &form);
-    return (struct winograd_picture){
-        .height = shape.dim[2],
-        .width = shape.dim[3],
-        .image = form.blocks * form.spatial * form.inner,
-        .block = form.blocks > 1 ? form.spatial * form.inner : lanes,
-        .pixel = form.inner,
-        .tile_rows = round_up(result->dim[2], way->result_step) / way->result_step,
-        .tile_columns = round_up(result->dim[3], way->result_step) / way->result_step};
+    return (struct winograd_picture){.height = shape.dim[2],
+                                     .width = shape.dim[3],
+                                     .image = form.blocks * form.spatial * form.inner,
+                                     .block = form.blocks > 1 ? form.spatial * form.inner : lanes,
+                                     .pixel = form.inner,
+                                     .step = step,
+                                     .top = corner.top,
+                                     .left = corner.left};
 }
 
 static int64_t at_most(int64_t value, int64_t limit)
@@ -188,17 +191,19 @@ static void choose_planes(struct pass *pass, int threads)
 }
 
 static struct pass make_pass(const struct winograd_steps *steps, const struct winograd_way *way,
-                             const struct layout *x, const struct layout *y)
+                             const struct layout *x, struct corner patches, const struct layout *y,
+                             struct corner results)
 {
     struct shape result = layout_shape(y);
     struct pass pass = {.steps = steps,
                         .way = way,
                         .in = layout_shape(x).dim[1],
                         .out = result.dim[1],
-                        .x = picture_of(way, x, &result, steps->lanes),
-                        .y = picture_of(way, y, &result, steps->lanes)};
-    pass.x.step = way->patch_step;
-    pass.y.step = way->result_step;
+                        .x = picture_of(x, steps->lanes, way->patch_step, patches),
+                        .y = picture_of(y, steps->lanes, way->result_step, results)};
+    int64_t step = way->result_step;
+    pass.x.tile_rows = pass.y.tile_rows = round_up(result.dim[2] + results.top, step) / step;
+    pass.x.tile_columns = pass.y.tile_columns = round_up(result.dim[3] + results.left, step) / step;
     pass.tiles = result.dim[0] * pass.y.tile_rows * pass.y.tile_columns;
     pass.product_count = steps->list_products(pass.products);
     return pass;
@@ -300,21 +305,20 @@ static void describe(struct plan_builder *builder, const struct plan_node *node,
     struct dnn_conv conv = conv_describe(builder, node);
     struct pass *forward = &state->forward, *back = &state->back;
     int threads = builder_threads(builder);
-    *forward = make_pass(steps, &steps->forward, x, y);
-    forward->x.top = conv.pad_before[0];
-    forward->x.left = conv.pad_before[1];
+    struct corner before = {conv.pad_before[0], conv.pad_before[1]};
+    *forward = make_pass(steps, &steps->forward, x, before, y, (struct corner){0, 0});
     forward->weights = weights_of(builder, steps, forward->in);
     forward->bias = conv.bias;
     forward->relu = conv.relu;
     forward->add = conv.sum;
     forward->few = builder_is_serving(builder) && forward->tiles < MANY_TILES;
     choose_planes(forward, threads);
-    *back = make_pass(steps, &steps->back, y, x);
+    /* With stride 2 a tile of x begins with a pixel that one tap alone meets: the first, or the one before. */
+    int64_t most = KERNEL - steps->stride;
+    struct corner back_before = {most - before.top, most - before.left};
+    *back = make_pass(steps, &steps->back, y, back_before, x,
+                      steps->stride == 2 ? back_before : (struct corner){0, 0});
     turn_products(back);
-    if (steps->stride == 1) {
-        back->x.top = KERNEL - 1 - conv.pad_before[0];
-        back->x.left = KERNEL - 1 - conv.pad_before[1];
-    }
     back->weights = turn(&forward->weights, forward->out);
     choose_planes(back, threads);
     state->gradient = make_gradient(forward);
@@ -584,7 +588,8 @@ static void multiply_blocks(const struct sums *sums, const struct winograd_produ
     });
 }
 
-/* A plane of weights has one product, or, with stride 2, those of all points where its weights are the same. */
+/* A plane of weights has one product, or, with stride 2, those of all points where its weights are the same. Planes
+ * with many products are the last ones; they come first, lest other threads wait for them. */
 static void multiply_planes(const struct sums *sums, struct winograd_range tiles)
 {
     const struct pass *pass = sums->pass;
@@ -592,7 +597,7 @@ static void multiply_planes(const struct sums *sums, struct winograd_range tiles
     int64_t groups = (blocks + WINOGRAD_BLOCKS - 1) / WINOGRAD_BLOCKS;
 #pragma omp parallel for schedule(dynamic)
     for (int64_t i = 0; i < pass->steps->weight_planes * groups; i++) {
-        int64_t plane = i / groups;
+        int64_t plane = pass->steps->weight_planes - 1 - i / groups;
         int64_t block = i % groups * blocks / groups, next = (i % groups + 1) * blocks / groups;
         bool add = tiles.first > 0;
         for (int k = 0; k < pass->product_count; k++) {

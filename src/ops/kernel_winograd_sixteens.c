@@ -5,13 +5,6 @@
 
 #if VECTOR
 
-/* Back to x is a convolution like that to y. */
-#define WAY                                                                                        \
-    {                                                                                              \
-        .patch_planes = PLANES, .result_planes = PLANES, .patch_step = TILE, .result_step = TILE,  \
-        .outputs = 128, .take_patches = winograd_take_patches, .put_results = winograd_put_results \
-    }
-
 const struct winograd_steps winograd_sixteens = {
     .name = "own:winograd:" VECTOR_NAME,
     .is_here = vector_is_here,
@@ -21,8 +14,8 @@ const struct winograd_steps winograd_sixteens = {
     .wide = WIDE,
     .rows = TILES,
     .sizes = {.tiles = 196, .gradient_tiles = 196, .piece = 128, .fewest_served = 8},
-    .forward = WAY,
-    .back = WAY,
+    .forward = WINOGRAD_WAY(128),
+    .back = WINOGRAD_WAY(128),
     .weight_planes = PLANES,
     .list_products = winograd_list_products,
     .take_gradients = winograd_take_gradients,

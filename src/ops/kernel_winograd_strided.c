@@ -134,13 +134,40 @@ INLINE void kernel_axis(const vector u[WEIGHTS], vector out[KERNEL])
 
 /* --- The steps --- */
 
-BOTH_AXES(transform_patch, patch_axis, PATCH, PATCH)
-BOTH_AXES(transform_points, points_axis, POINTS, POINTS)
-BOTH_AXES(transform_result, result_axis, POINTS, TILE)
-BOTH_AXES(transform_back, back_axis, PATCH, SIDE)
-BOTH_AXES(transform_gradient, gradient_axis, TILE, POINTS)
-BOTH_AXES(transform_weights, weight_axis, KERNEL, WEIGHTS)
-BOTH_AXES(transform_kernel, kernel_axis, WEIGHTS, KERNEL)
+INLINE void transform_patch(const vector *from, vector *to)
+{
+    both_axes(from, to, PATCH, PATCH, patch_axis);
+}
+
+INLINE void transform_points(const vector *from, vector *to)
+{
+    both_axes(from, to, POINTS, POINTS, points_axis);
+}
+
+INLINE void transform_result(const vector *from, vector *to)
+{
+    both_axes(from, to, POINTS, TILE, result_axis);
+}
+
+INLINE void transform_back(const vector *from, vector *to)
+{
+    both_axes(from, to, PATCH, SIDE, back_axis);
+}
+
+INLINE void transform_gradient(const vector *from, vector *to)
+{
+    both_axes(from, to, TILE, POINTS, gradient_axis);
+}
+
+INLINE void transform_weights(const vector *from, vector *to)
+{
+    both_axes(from, to, KERNEL, WEIGHTS, weight_axis);
+}
+
+INLINE void transform_kernel(const vector *from, vector *to)
+{
+    both_axes(from, to, WEIGHTS, KERNEL, kernel_axis);
+}
 
 static void strided_take_patches(const struct winograd_picture *x, int64_t block,
                                  struct winograd_range tiles, float *planes, size_t plane)
@@ -180,10 +207,7 @@ static void strided_put_back(const float *planes, size_t plane, const struct win
 static void strided_take_weights(const struct winograd_weights *weights, int64_t out, float *planes,
                                  size_t plane)
 {
-    if (weights->lane_stride == 1)
-        take_weights(weights, out, planes, plane, true, WEIGHTS * WEIGHTS, transform_weights);
-    else
-        take_weights(weights, out, planes, plane, false, WEIGHTS * WEIGHTS, transform_weights);
+    take_weights(weights, out, planes, plane, WEIGHTS * WEIGHTS, transform_weights);
 }
 
 static void strided_put_weights(const float *planes, size_t plane,
@@ -195,7 +219,7 @@ static void strided_put_weights(const float *planes, size_t plane,
 VECTOR_END
 
 /* The weights of a place along an axis. */
-static int weights_of(int place)
+static int weight_place(int place)
 {
     return place < BEHIND ? place : BEHIND;
 }
@@ -213,8 +237,9 @@ static int strided_list_products(struct winograd_product products[WINOGRAD_MOST_
         for (int i = 0; i < places_at(point / POINTS); i++)
             for (int k = 0; k < places_at(point % POINTS); k++) {
                 int row = point / POINTS + i * BEHIND, column = point % POINTS + k * BEHIND;
-                products[count++] = (struct winograd_product){
-                    weights_of(row) * WEIGHTS + weights_of(column), row * PATCH + column, point};
+                products[count++] =
+                    (struct winograd_product){weight_place(row) * WEIGHTS + weight_place(column),
+                                              row * PATCH + column, point};
             }
     return count;
 }
@@ -226,7 +251,10 @@ const struct winograd_steps winograd_strided_eights = {
     .stride = 2,
     .wide = WIDE,
     .rows = TILES,
-    .sizes = {.tiles = 96, .gradient_tiles = 192, .piece = 64, .fewest_served = 48},
+    .sizes = {.tiles = 96,
+              .gradient_tiles = 192,
+              .piece = 64,
+              .fewest_served = WINOGRAD_FEWEST_STRIDED},
     .forward = {.patch_planes = PATCH * PATCH,
                 .result_planes = POINTS * POINTS,
                 .patch_step = SIDE,

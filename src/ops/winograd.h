@@ -38,7 +38,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { WINOGRAD_TILE = 4, WINOGRAD_MOST_PRODUCTS = 81 };
+enum {
+    WINOGRAD_TILE = 4,
+    WINOGRAD_MOST_PRODUCTS = 81,
+    WINOGRAD_FEWEST_STRIDED = 48, /* tiles that are worth it when served, with stride 2 */
+};
 
 /* Tiles over so many results of a convolution. */
 static inline int64_t winograd_tiles_along(int64_t size)
@@ -97,7 +101,7 @@ struct winograd_sizes {
     int64_t tiles;          /* of one thread */
     int64_t gradient_tiles; /* of all threads */
     int64_t piece;          /* inputs whose weights are transformed, where tiles are few */
-    int64_t fewest_served;  /* tiles: with fewer, serving is the library's */
+    int64_t fewest_served;  /* tiles: with fewer, serving is not ours, or panels' */
 };
 
 /* One way through the steps: forward, or back to x. */

@@ -1,5 +1,5 @@
 /* The products of Winograd convolutions, for as many lanes as vector.h has. A part of
- * kernel_winograd_eights.c and kernel_winograd_sixteens.c. Written by hand because the planes are already
+ * kernel_winograd_eights.c, kernel_winograd_sixteens.c and kernel_winograd_strided.c. Written by hand because the planes are already
  * packed as a product wants them; the library's sgemm packs again, and was slower on these shapes in a
  * trial. */
 #ifndef OPS_WINOGRAD_PRODUCTS_H

@@ -22,19 +22,27 @@ INLINE vector all(float value)
     return vector_all(value);
 }
 
-/* A transform along both axes: columns into a square, then its rows. */
-#define BOTH_AXES(name, axis, FROM, TO)                                                            \
-    INLINE void name(const vector *from, vector *to)                                               \
-    {                                                                                              \
-        vector half[TO * FROM], column[FROM], out[TO];                                             \
-        _Pragma("GCC unroll 9") for (int c = 0; c < FROM; c++)                                     \
-        {                                                                                          \
-            _Pragma("GCC unroll 9") for (int r = 0; r < FROM; r++) column[r] = from[r * FROM + c]; \
-            axis(column, out);                                                                     \
-            _Pragma("GCC unroll 9") for (int r = 0; r < TO; r++) half[r * FROM + c] = out[r];      \
-        }                                                                                          \
-        _Pragma("GCC unroll 9") for (int r = 0; r < TO; r++) axis(half + r * FROM, to + r * TO);   \
+/* A transform along one axis, and the same along both: columns into a square, then its rows. */
+typedef void axis_transform(const vector *from, vector *to);
+
+INLINE void both_axes(const vector *from, vector *to, int from_size, int to_size,
+                      axis_transform *change)
+{
+    vector half[LARGEST * LARGEST], column[LARGEST], out[LARGEST];
+#pragma GCC unroll 9
+    for (int c = 0; c < from_size; c++) {
+#pragma GCC unroll 9
+        for (int r = 0; r < from_size; r++)
+            column[r] = from[r * from_size + c];
+        change(column, out);
+#pragma GCC unroll 9
+        for (int r = 0; r < to_size; r++)
+            half[r * from_size + c] = out[r];
     }
+#pragma GCC unroll 9
+    for (int r = 0; r < to_size; r++)
+        change(half + r * from_size, to + r * to_size);
+}
 
 INLINE void load_square(const float *from, int64_t width, int64_t pixel, int size, vector *square)
 {
@@ -45,27 +53,28 @@ INLINE void load_square(const float *from, int64_t width, int64_t pixel, int siz
             square[r * size + c] = vector_load(from + (r * width + c) * pixel);
 }
 
-/* Some floats further. The compiler must not see where that is: it would keep one pointer for each plane or
- * tap, more than there are registers, and fetch them from memory instead of adding. */
-INLINE const float *further(const float *at, int64_t floats)
+/* A number of floats that the compiler cannot see. Else it would keep one pointer for each plane or tap, more
+ * than there are registers, and fetch them from memory instead of adding. */
+INLINE int64_t unseen(int64_t floats)
 {
-    at += floats;
-    __asm__("" : "+r"(at));
-    return at;
+    __asm__("" : "+r"(floats));
+    return floats;
 }
 
 INLINE void store_planes(const vector *values, int count, float *to, size_t plane)
 {
+    int64_t at = 0;
 #pragma GCC unroll 81
-    for (int p = 0; p < count; p++, to = (float *)further(to, (int64_t)plane))
-        vector_store(to, values[p]);
+    for (int p = 0; p < count; p++, at = unseen(at + (int64_t)plane))
+        vector_store(to + at, values[p]);
 }
 
 INLINE void load_planes(const float *from, size_t plane, int count, vector *values)
 {
+    int64_t at = 0;
 #pragma GCC unroll 81
-    for (int p = 0; p < count; p++, from = further(from, (int64_t)plane))
-        values[p] = vector_load(from);
+    for (int p = 0; p < count; p++, at = unseen(at + (int64_t)plane))
+        values[p] = vector_load(from + at);
 }
 
 /* --- Where they lie --- */
@@ -124,6 +133,12 @@ static bool is_whole(const struct square *square, int64_t size)
            square->last_column == size;
 }
 
+static bool is_inside(const struct square *square, int64_t row, int64_t column)
+{
+    return row >= square->first_row && row < square->last_row && column >= square->first_column &&
+           column < square->last_column;
+}
+
 /* The square with zeros for what lies outside, in `copy`. */
 static void copy_inside(const struct square *square, int64_t size, int64_t width, int64_t pixel,
                         float *copy)
@@ -135,11 +150,14 @@ static void copy_inside(const struct square *square, int64_t size, int64_t width
                    LANES * sizeof *copy);
 }
 
-/* Asks for what the tile below has more than this one, which would else come from memory line by line. */
+/* Asks for what the tile below has more than this one, which would else come from memory line by line. In blocks
+ * only: with channels last, these would be lines of other blocks. */
 INLINE void fetch_below(const struct winograd_picture *picture, const struct square *square,
                         int64_t pixel, int size)
 {
     enum { LINE = 16 };
+    if (pixel != LANES)
+        return;
     const float *from = square->data + size * picture->width * pixel;
     for (int64_t r = 0; r < picture->step; r++, from += picture->width * pixel)
         for (int64_t f = 0; f < picture->step * pixel; f += LINE)
@@ -238,7 +256,7 @@ INLINE void put_result(const float *planes, size_t plane, const struct square *s
 #pragma GCC unroll 8
         for (int c = 0; c < size; c++) {
             float *to = square->data + (r * width + c) * pixel;
-            if (whole || (r < square->last_row && c < square->last_column))
+            if (whole || is_inside(square, r, c))
                 vector_store(to, finish_one(out[r * size + c], bias, to, finish));
         }
 }
@@ -270,12 +288,13 @@ static int64_t place_of_output(const struct winograd_weights *weights, int64_t o
 INLINE void take_kernel(const float *from, int64_t tap_step, int64_t lane_stride, bool adjacent,
                         vector kernel[KERNEL * KERNEL])
 {
+    int64_t at = 0;
 #pragma GCC unroll 9
-    for (int tap = 0; tap < KERNEL * KERNEL; tap++, from = further(from, tap_step))
-        kernel[tap] = adjacent ? vector_load(from) : vector_gather(from, lane_stride);
+    for (int tap = 0; tap < KERNEL * KERNEL; tap++, at = unseen(at + tap_step))
+        kernel[tap] = adjacent ? vector_load(from + at) : vector_gather(from + at, lane_stride);
 }
 
-INLINE void take_weights(const struct winograd_weights *weights, int64_t out, float *planes,
+INLINE void take_outputs(const struct winograd_weights *weights, int64_t out, float *planes,
                          size_t plane, bool adjacent, int count, transform *change)
 {
     int64_t in = weights->in, in_stride = weights->in_stride, lane_stride = weights->lane_stride;
@@ -292,6 +311,16 @@ INLINE void take_weights(const struct winograd_weights *weights, int64_t out, fl
         change(kernel, square);
         store_planes(square, count, planes + i * WIDE + LANES, plane);
     }
+}
+
+/* Twice: outputs that lie next to each other need no gathering. */
+INLINE void take_weights(const struct winograd_weights *weights, int64_t out, float *planes,
+                         size_t plane, int count, transform *change)
+{
+    if (weights->lane_stride == 1)
+        take_outputs(weights, out, planes, plane, true, count, change);
+    else
+        take_outputs(weights, out, planes, plane, false, count, change);
 }
 
 INLINE void put_weights(const float *planes, size_t plane, const struct winograd_weights *weights,

@@ -102,11 +102,30 @@ INLINE void kernel_axis(const vector u[PATCH], vector out[KERNEL])
 
 /* --- The steps --- */
 
-BOTH_AXES(transform_patch, patch_axis, PATCH, PATCH)
-BOTH_AXES(transform_result, result_axis, PATCH, TILE)
-BOTH_AXES(transform_gradient, gradient_axis, TILE, PATCH)
-BOTH_AXES(transform_weights, weight_axis, KERNEL, PATCH)
-BOTH_AXES(transform_kernel, kernel_axis, PATCH, KERNEL)
+INLINE void transform_patch(const vector *from, vector *to)
+{
+    both_axes(from, to, PATCH, PATCH, patch_axis);
+}
+
+INLINE void transform_result(const vector *from, vector *to)
+{
+    both_axes(from, to, PATCH, TILE, result_axis);
+}
+
+INLINE void transform_gradient(const vector *from, vector *to)
+{
+    both_axes(from, to, TILE, PATCH, gradient_axis);
+}
+
+INLINE void transform_weights(const vector *from, vector *to)
+{
+    both_axes(from, to, KERNEL, PATCH, weight_axis);
+}
+
+INLINE void transform_kernel(const vector *from, vector *to)
+{
+    both_axes(from, to, PATCH, KERNEL, kernel_axis);
+}
 
 /* Twice: in blocks, the places of a patch are constants. */
 static void winograd_take_patches(const struct winograd_picture *x, int64_t block,
@@ -139,10 +158,7 @@ static void winograd_put_results(const float *planes, size_t plane,
 static void winograd_take_weights(const struct winograd_weights *weights, int64_t out,
                                   float *planes, size_t plane)
 {
-    if (weights->lane_stride == 1)
-        take_weights(weights, out, planes, plane, true, PLANES, transform_weights);
-    else
-        take_weights(weights, out, planes, plane, false, PLANES, transform_weights);
+    take_weights(weights, out, planes, plane, PLANES, transform_weights);
 }
 
 static void winograd_put_weights(const float *planes, size_t plane,
@@ -159,6 +175,15 @@ static int winograd_list_products(struct winograd_product products[WINOGRAD_MOST
 }
 
 VECTOR_END
+
+/* Back to x is a convolution like that to y. */
+#define WINOGRAD_WAY(outputs_at_once)                                                              \
+    {                                                                                              \
+        .patch_planes = PLANES, .result_planes = PLANES, .patch_step = TILE, .result_step = TILE,  \
+        .outputs = outputs_at_once, .take_patches = winograd_take_patches,                         \
+        .put_results = winograd_put_results                                                        \
+    }
+
 #endif
 
 #endif

@@ -11,8 +11,9 @@ emulated=$work/run_case
 printf '#!/bin/sh\nexec qemu-aarch64 "%s" "$@"\n' "$(realpath "$RUN_CASE_ARM64")" >"$emulated"
 chmod +x "$emulated"
 export OMP_WAIT_POLICY=passive PYTHONDONTWRITEBYTECODE=1
-# Winograd's, with every padding; a chain with batch norm, one with a residual.
-for cases in "kernel=3 bias=" "conv+bn, 64 channels" "conv+conv+add, 64 channels"; do
+# Winograd's, with every padding; a chain with batch norm, one with a residual; the same with stride 2.
+for cases in "kernel=3 bias=" "conv+bn, 64 channels" "conv+conv+add, 64 channels" \
+    "kernel=3 stride=2 bias=" "conv with stride+bn, 64 channels"; do
     "$python" "$here/../reference/check.py" "$emulated" --only "$cases" >"$work/out" 2>&1 ||
         fail "$cases: $(tail -n 20 "$work/out")"
     grep -q '^[1-9][0-9]* passed, 0 failed' "$work/out" || fail "$cases: $(tail -n 3 "$work/out")"

@@ -467,11 +467,15 @@ def wide_strided_convolutions():
     sizes, and tiles that are cut on either side."""
     for inputs, outputs, height, width, after, batch in (
             (128, 128, 56, 56, 1, 2), (256, 256, 28, 28, 1, 5), (512, 512, 14, 14, 1, 17),
-            (64, 64, 33, 27, 1, 4), (80, 112, 30, 43, 0, 3), (64, 96, 17, 19, 2, 8)):
+            (64, 64, 33, 27, 1, 4), (80, 112, 33, 41, 0, 4), (64, 96, 16, 24, 2, 11), (64, 64, 3, 2, 1, 64)):
         line = (f"conv2d y x channels={outputs} kernel=3 stride=2 bias={inputs % 64 // 16} "
                 f"padding=explicit before=1 after={after}")
         yield (f"{line} on {inputs}x{height}x{width}",
                [picture(inputs, height, width), line, "output y y"] + head("y"), batch)
+    for height, width, padding in ((28, 32, "same"), (31, 33, "valid")):
+        line = f"conv2d y x channels=64 kernel=3 stride=2 bias=1 padding={padding}"
+        yield (f"{line} on 64x{height}x{width}",
+               [picture(64, height, width), line, "output y y"] + head("y"), 6)
     yield chain("conv with stride+bn, 64 channels",
                 ["conv2d a x channels=64 kernel=3 stride=2 padding=explicit before=1 after=1 bias=0",
                  "batch_norm y a"], channels=64, size=30, batch=5)

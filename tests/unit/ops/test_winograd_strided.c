@@ -2,5 +2,6 @@
 #define KERNEL "own:winograd-strided"
 #define WIDE 16
 #define STRIDE 2
+#define MOST_ERROR 1.5e-6
 #include "support/as_avx2.h"
 #include "winograd_tests.h"
