@@ -173,7 +173,7 @@ static bool is_for_this_processor(const char *kernel)
         return strncmp(dnn_instruction_set(), "avx512", 6) == 0;
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #elif defined(__aarch64__)
-    return strncmp(kernel, "own:points", 10) != 0;
+    return strncmp(kernel, "own:points", 10) != 0 && !strstr(kernel, ":avx512");
 #else
     (void)kernel;
     return false;
